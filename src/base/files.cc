@@ -1,0 +1,97 @@
+#include "src/base/files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/check.h"
+
+namespace kinet {
+namespace fs = std::filesystem;
+namespace {
+
+// Closes on every path; close_checked() reports what close itself says (NFS reports here).
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool close_checked() {
+    const int fd = fd_;
+    fd_ = -1;
+    return ::close(fd) == 0;
+  }
+
+ private:
+  int fd_;
+};
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+// A name no other writer uses: the process and a count within it.
+fs::path temporary_name(const fs::path& path) {
+  static std::atomic<unsigned> count{0};
+  return path.string() + fmt::format(".tmp-{}-{}", ::getpid(), count++);
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  KINET_CHECK(!fs::is_directory(path), "{}: is a folder, not a file", path.string());
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  KINET_CHECK(fd.get() >= 0, "{}: cannot be read: {}", path.string(), std::strerror(errno));
+  std::string bytes;
+  char block[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), block, sizeof block);
+    if (n < 0 && errno == EINTR) continue;
+    KINET_CHECK(n >= 0, "{}: cannot be read: {}", path.string(), std::strerror(errno));
+    if (n == 0) return bytes;
+    bytes.append(block, static_cast<size_t>(n));
+  }
+}
+
+void write_file_atomic(const fs::path& path, std::string_view bytes) {
+  const fs::path temporary = temporary_name(path);
+  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (fd.get() < 0) {
+    fail_runtime("{}: cannot be written: {}", path.string(), std::strerror(errno));
+  }
+  const bool written = write_all(fd.get(), bytes) && ::fsync(fd.get()) == 0 && fd.close_checked() &&
+                       ::rename(temporary.c_str(), path.c_str()) == 0;
+  if (!written) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    fail_runtime("{}: cannot be written: {}", path.string(), std::strerror(reason));
+  }
+}
+
+void check_writable(const fs::path& folder, bool make) {
+  std::error_code error;
+  if (make) fs::create_directories(folder, error);
+  KINET_CHECK(!error, "{}: cannot be created: {}", folder.string(), error.message());
+  KINET_CHECK(fs::is_directory(folder, error), "{}: no such folder\nhint: create it first",
+              folder.string());
+  const fs::path probe = temporary_name(folder / "probe");
+  const Descriptor fd(::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  KINET_CHECK(fd.get() >= 0, "{}: nothing can be written there: {}", folder.string(),
+              std::strerror(errno));
+  ::unlink(probe.c_str());
+}
+
+}  // namespace kinet

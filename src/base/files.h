@@ -1,0 +1,21 @@
+// Whole files: read, and write so that a reader never sees half of one.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace kinet {
+
+// The bytes of `path`. Throws Error naming the path and the system's reason.
+std::string read_file(const std::filesystem::path& path);
+
+// Writes to a temporary name in the same folder, flushes to the disk, then renames. On failure the
+// temporary is removed, an existing `path` is left as it was, and a run-time Error is thrown.
+void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
+
+// Finds out now what would fail later: creates and removes a probe file in `folder` (which is made
+// when missing and make is true). Throws a set-up Error that names the folder and the reason.
+void check_writable(const std::filesystem::path& folder, bool make);
+
+}  // namespace kinet

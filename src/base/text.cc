@@ -1,0 +1,79 @@
+#include "src/base/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace kinet {
+namespace {
+
+int lower(char c) { return std::tolower(static_cast<unsigned char>(c)); }
+
+// Levenshtein distance in halves: another case costs 1, any other edit 2.
+int edit_distance(const std::string& a, const std::string& b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = 2 * static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = 2 * static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const char x = a[i - 1], y = b[j - 1];
+      const int replace = x == y ? 0 : lower(x) == lower(y) ? 1 : 2;
+      const int best = std::min({row[j] + 2, row[j - 1] + 2, diagonal + replace});
+      diagonal = row[j];
+      row[j] = best;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
+  std::string best;
+  int best_distance = 0;
+  for (const std::string& candidate : candidates) {
+    const int distance = edit_distance(name, candidate);
+    if (best.empty() || distance < best_distance) best = candidate, best_distance = distance;
+  }
+  // At most a third of the letters may differ, or the guess would only confuse; a change of case
+  // alone is always near enough.
+  const int length = static_cast<int>(std::max(name.size(), best.size()));
+  return best_distance * 3 <= 2 * length ? best : std::string();
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? std::string() : fmt::format(" (did you mean '{}'?)", nearest);
+}
+
+std::string human_bytes(uint64_t bytes) {
+  static const char* const kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1000 && unit < 4) value /= 1000, ++unit;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string with_commas(int64_t number) {
+  std::string digits = std::to_string(number < 0 ? -number : number);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(i, ",");
+  return number < 0 ? "-" + digits : digits;
+}
+
+std::string human_seconds(double seconds) {
+  const auto s = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
+  if (s >= 3600) return fmt::format("{}h {:02d}m", s / 3600, s / 60 % 60);
+  if (s >= 60) return fmt::format("{}m {:02d}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
+}
+
+std::string join(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : separator) + part;
+  return out;
+}
+
+}  // namespace kinet

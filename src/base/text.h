@@ -1,0 +1,22 @@
+// Small text helpers that messages need.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kinet {
+
+// The candidate nearest to `name` (edit distance, case counted as a small difference), or "" when
+// none is near enough to be what was meant.
+std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
+
+// " (did you mean 'kernel_size'?)" or "".
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates);
+
+std::string human_bytes(uint64_t bytes);    // "431.1 KB", powers of 1000
+std::string with_commas(int64_t number);    // "431,080"
+std::string human_seconds(double seconds);  // "1h 02m", "3m 20s", "12s"
+std::string join(const std::vector<std::string>& parts, const std::string& separator);
+
+}  // namespace kinet

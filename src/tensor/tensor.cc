@@ -1,0 +1,50 @@
+#include "src/tensor/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+namespace kinet {
+
+namespace {
+constexpr size_t kAlignment = 64;  // bytes: one cache line, one AVX-512 register
+}
+
+void Buffer::Free::operator()(float* p) const { std::free(p); }
+
+void Buffer::reserve(size_t floats) {
+  if (floats <= capacity_) return;
+  const size_t bytes = (floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+  auto* p = static_cast<float*>(std::aligned_alloc(kAlignment, bytes));
+  if (p == nullptr) fail_runtime("out of memory: {} asked for one tensor", human_bytes(bytes));
+  std::memset(p, 0, bytes);
+  data_.reset(p);
+  capacity_ = floats;
+}
+
+Tensor::Tensor(const Shape& shape, bool with_diff)
+    : data_(std::make_shared<Buffer>()), diff_(with_diff ? std::make_shared<Buffer>() : nullptr) {
+  resize(shape);
+}
+
+Tensor::Tensor(const Shape& shape, std::shared_ptr<Buffer> data, std::shared_ptr<Buffer> diff,
+               size_t offset)
+    : data_(std::move(data)), diff_(std::move(diff)), offset_(offset) {
+  resize(shape);
+}
+
+void Tensor::resize(const Shape& shape) {
+  shape_ = shape;
+  count_ = shape.count();
+  const size_t end = offset_ + static_cast<size_t>(count_);
+  const bool grows = data_->capacity() < end || (diff_ && diff_->capacity() < end);
+  if (!grows) return;
+  KINET_CHECK(offset_ == 0, "a view at offset {} cannot grow to shape {}", offset_, shape.str());
+  data_->reserve(end);
+  if (diff_) diff_->reserve(end);
+}
+
+}  // namespace kinet
