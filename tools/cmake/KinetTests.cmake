@@ -1,0 +1,88 @@
+# One executable and one ctest entry for each tests/*_test.cc and tests/issues/*_test.cc; the other
+# *.cc of tests/ are helpers shared by all. A file may say more about itself in its head:
+#
+#   // ctest: labels=unit,core,smoke timeout=60 serial
+#
+# Labels, by default: *_e2e_test.cc integration; all others unit,core. `make test` runs unit and
+# integration, `make check` core under the sanitizers, `make smoke` smoke.
+# *_opencv_test.cc is linked to OpenCV's dnn module; cli*_test.cc to the objects of src/cli.
+set(kinet_default_timeout 120)  # seconds
+
+file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cc tests/issues/*_test.cc)
+file(GLOB test_helpers CONFIGURE_DEPENDS tests/*.cc)
+list(FILTER test_helpers EXCLUDE REGEX "_test\\.cc$")
+
+add_library(kinet_test_flags INTERFACE)
+target_link_libraries(kinet_test_flags INTERFACE kinet_lib GTest::gtest)
+target_compile_definitions(kinet_test_flags INTERFACE
+  KINET_SOURCE_DIR="${CMAKE_SOURCE_DIR}" KINET_BINARY_DIR="${CMAKE_BINARY_DIR}")
+if(test_helpers)
+  add_library(kinet_test_helpers OBJECT ${test_helpers})
+  target_link_libraries(kinet_test_helpers PUBLIC kinet_test_flags)
+  add_dependencies(kinet_test_helpers kinet_generated)
+endif()
+
+# Reads the "// ctest:" line of <source> into labels, timeout and serial of the caller.
+function(kinet_read_test_head source)
+  set(labels unit core)
+  if(source MATCHES "_e2e_test\\.cc$")
+    set(labels integration)
+  endif()
+  set(timeout ${kinet_default_timeout})
+  set(serial FALSE)
+  file(STRINGS ${source} line REGEX "^// ctest:" LIMIT_COUNT 1)
+  if(line MATCHES "labels=([a-z,]+)")
+    string(REPLACE "," ";" labels ${CMAKE_MATCH_1})
+  endif()
+  if(line MATCHES "timeout=([0-9]+)")
+    set(timeout ${CMAKE_MATCH_1})
+  endif()
+  if(line MATCHES " serial")
+    set(serial TRUE)
+  endif()
+  if(KINET_SANITIZE)
+    math(EXPR timeout "${timeout} * 4")  # a sanitizer costs about that much
+  endif()
+  set(labels ${labels} PARENT_SCOPE)
+  set(timeout ${timeout} PARENT_SCOPE)
+  set(serial ${serial} PARENT_SCOPE)
+endfunction()
+
+function(kinet_add_test source)
+  cmake_path(GET source STEM name)
+  kinet_read_test_head(${source})
+  if(KINET_TEST_LABEL AND NOT KINET_TEST_LABEL IN_LIST labels)
+    return()
+  endif()
+  if(name MATCHES "_opencv_test$" AND NOT OpenCVParts_dnn_FOUND)
+    message(STATUS "Left out: ${name} (needs OpenCV's dnn module, package libopencv-dnn-dev)")
+    return()
+  endif()
+  kinet_program(${name} ${source})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE kinet_test_flags GTest::gtest_main)
+  add_dependencies(${name} kinet_generated)
+  if(test_helpers)
+    target_link_libraries(${name} PRIVATE kinet_test_helpers)
+  endif()
+  if(name MATCHES "_opencv_test$")
+    target_link_libraries(${name} PRIVATE
+      OpenCVParts::dnn OpenCVParts::imgcodecs OpenCVParts::imgproc)
+  endif()
+  if(name MATCHES "^cli" AND TARGET src_cli)
+    target_link_libraries(${name} PRIVATE src_cli)
+  endif()
+  foreach(needed kinet kinet_image)  # run or opened by tests
+    if(TARGET ${needed})
+      add_dependencies(${name} ${needed})
+    endif()
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${labels}" TIMEOUT ${timeout} RUN_SERIAL ${serial}
+    ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+endfunction()
+
+foreach(source ${test_sources})
+  kinet_add_test(${source})
+endforeach()
