@@ -1,0 +1,77 @@
+// What happens during training, told to whoever shows or records it: the terminal line, the
+// Caffe-shaped log, metrics.jsonl, TensorBoard events, report.html.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kinet {
+
+// One output blob of a net at a display or test; a blob with several elements gives several.
+struct OutputValue {
+  std::string name;
+  double value = 0;
+  float loss_weight = 0;  // 0: not a loss
+};
+
+struct StartRecord {
+  std::string net_name, solver_type, lr_policy;
+  uint64_t seed = 0;
+  bool seed_chosen = false;  // by the clock, since neither file nor flag gave one
+  int threads = 1;
+  int64_t iteration = 0, max_iterations = 0;  // where this run begins and ends
+  std::string resumed_from;                   // a .solverstate, or ""
+  int64_t parameters = 0;
+  int64_t batch = 0, iter_size = 1, train_items = 0;  // 0: unknown (no data layer)
+  double iterations_per_epoch = 0;
+  std::string history;  // "empty" or "restored (2 entries a parameter)"
+};
+
+struct DisplayRecord {
+  int64_t iteration = 0;  // updates applied so far
+  double epoch = 0;
+  double seconds = 0;  // of this run, since its start
+  double loss = 0;     // averaged over average_loss iterations
+  double learning_rate = 0;
+  double gradient_norm = 0;  // of the averaged gradient, before clipping
+  double iterations_per_second = 0, images_per_second = 0;  // since the last display
+  int64_t since_last = 0;                                   // iterations since the last display
+  double seconds_since_last = 0;
+  std::vector<OutputValue> outputs;
+};
+
+struct TestRecord {
+  int64_t iteration = 0;
+  int net = 0;                       // number of the test net
+  double loss = 0;                   // mean over items (losses weighted), when there is a loss
+  std::vector<OutputValue> outputs;  // means over items
+  int64_t items = 0;                 // scored
+  int64_t set_items = 0;             // in the set; 0 unknown
+  double seconds = 0;
+  std::string coverage;  // "" when each item was scored once, else a sentence
+};
+
+struct FinishRecord {
+  int64_t iteration = 0;
+  double seconds = 0;
+  double loss = 0;
+  std::string reason;         // "max_iter", "max_epochs", "early stop: ...", "interrupted"
+  std::string last_snapshot;  // path of the .solverstate, or ""
+};
+
+class SolverObserver {
+ public:
+  virtual ~SolverObserver() = default;
+  virtual void on_start(const StartRecord&) {}
+  virtual void on_iteration(int64_t /*iteration*/, double /*loss*/) {}  // after every update
+  virtual void on_display(const DisplayRecord&) {}
+  virtual void on_test(const TestRecord&) {}
+  virtual void on_snapshot(int64_t /*iteration*/, const std::string& /*path*/) {}
+  virtual void on_note(const std::string& /*text*/) {}     // worth reading, nothing is wrong
+  virtual void on_warning(const std::string& /*text*/) {}  // something went wrong, the run goes on
+  virtual void on_finish(const FinishRecord&) {}
+};
+
+}  // namespace kinet

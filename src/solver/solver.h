@@ -1,0 +1,90 @@
+// The solver: reads solver.prototxt, builds the train and test nets, and runs the loop
+//   forward, backward (iter_size times) -> average -> clip -> update -> test, display, snapshot.
+// Update rules are in src/optim, learning-rate policies in src/optim/lr_policy.h.
+// Thread safety: one thread drives a solver; SolverControl may be written by any thread or signal
+// handler. Two solvers in one process are independent.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/net/net.h"
+#include "src/prototxt/fields.h"
+#include "src/solver/observer.h"
+
+namespace kinet {
+
+// What flags add to a solver file.
+struct SolverOptions {
+  int threads = 0;                   // 0: all cores
+  std::optional<uint64_t> seed;      // wins over random_seed
+  std::string resume;                // .solverstate to go on from
+  std::vector<std::string> weights;  // .caffemodel files to copy by layer name
+  std::vector<std::string> set;      // "base_lr=0.02": solver fields that win over the file
+  std::string output_folder;         // run directory: snapshots with a relative prefix go below it
+};
+
+// Wishes of the user while the loop runs; looked at after every iteration (and test batch).
+struct SolverControl {
+  std::atomic<bool> stop{false};      // snapshot (unless snapshot_after_train: false) and end
+  std::atomic<bool> stop_now{false};  // end without a snapshot
+  std::atomic<bool> snapshot{false};  // snapshot and go on; reset by the solver
+};
+
+// A solver file, checked: its own fields and every field of the nets in it.
+class SolverConfig {
+ public:
+  // Throws Error with all that is wrong with the file and its nets.
+  static std::shared_ptr<const SolverConfig> load(const std::string& path,
+                                                  const std::vector<std::string>& set = {});
+  static std::shared_ptr<const SolverConfig> parse(const std::string& text, const std::string& name,
+                                                   const std::vector<std::string>& set = {});
+  static const MessageType& fields();
+
+  Params params() const;               // solver fields, with the --set overrides applied
+  const ParamNode& train_net() const;  // prepared (load_net_file)
+  NetState train_state() const;
+  int test_net_count() const;
+  const ParamNode& test_net(int index) const;
+  NetState test_state(int index) const;
+  const std::string& path() const;
+  std::string effective_text() const;  // what is saved in the run directory
+  const std::vector<std::string>& notes() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+class Solver {
+ public:
+  // Builds the nets, restores or loads weights, checks that snapshots can be written.
+  Solver(std::shared_ptr<const SolverConfig> config, const SolverOptions& options,
+         SolverObserver& observer);
+  ~Solver();
+
+  // Runs to max_iter, early stop or the user's wish. Throws a run-time Error when the loss or
+  // gradient is no longer finite (names iteration, layer and blob; nothing of it is applied).
+  FinishRecord run(SolverControl& control);
+
+  void step();                     // one iteration: the update only, no test, display or snapshot
+  std::vector<TestRecord> test();  // all test nets, each from item 0
+  std::string snapshot();          // writes .caffemodel + .solverstate; path of the latter
+
+  int64_t iteration() const;
+  uint64_t seed() const;
+  double loss() const;  // of the last step, averaged over iter_size
+  Net& train_net();
+  Net& test_net(int index);
+  std::span<const float> history() const;  // optimizer state, all entries
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kinet
