@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# All checks that need no running program. Goes on after a failure, so that one run shows everything.
+set -u
+cd "$(dirname "$0")/.."
+failed=()
+step() {
+  local start=$SECONDS
+  echo "== $*"
+  "$@" </dev/null || failed+=("$1")
+  local took=$((SECONDS - start))
+  [ "$took" -lt 5 ] || echo "   ($took s)"
+}
+
+step tools/format.sh
+step tools/lint_includes.py
+step tools/lint_files.py
+step tools/sizes.py
+step tools/tidy.sh
+
+if [ "${#failed[@]}" -gt 0 ]; then
+  echo "lint: failed: ${failed[*]}"
+  exit 1
+fi
+echo "lint: clean"
