@@ -10,8 +10,8 @@ CODE = (".h", ".cc", ".cu", ".cuh")
 
 def files(*suffixes):
     """Relative paths of the files that git tracks or could add, in order; all when no suffix."""
-    out = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+    out = subprocess.run(  # safe.directory: also when another user owns the clone, as in CI
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True, text=True).stdout
     names = sorted(set(name for name in out.split("\0") if name))
     return [n for n in names if (not suffixes or n.endswith(suffixes)) and (ROOT / n).is_file()]

@@ -2,7 +2,7 @@
 set(commit "unknown")
 if(GIT)
   execute_process(
-    COMMAND ${GIT} -C ${SOURCE_DIR} rev-parse --short=12 HEAD
+    COMMAND ${GIT} -c safe.directory=${SOURCE_DIR} -C ${SOURCE_DIR} rev-parse --short=12 HEAD
     OUTPUT_VARIABLE hash RESULT_VARIABLE status ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(status EQUAL 0)
     set(commit ${hash})
