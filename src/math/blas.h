@@ -1,4 +1,6 @@
 // Matrix products over OpenBLAS, row-major, held at one thread (kinet divides the work itself).
+//
+// Thread safety: every function may be called from several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +14,22 @@ enum class Trans { kNo, kYes };
 void gemm(Trans a_trans, Trans b_trans, int64_t m, int64_t n, int64_t k, float alpha,
           const float* a, const float* b, float beta, float* c);
 
-// The same on `threads` threads: C is divided into bands of rows or columns (fixed partition).
+// A matrix inside a larger one: `ld` floats lie between the starts of two rows.
+struct MatrixRef {
+  const float* data;
+  int64_t ld;
+};
+
+// The same with strided rows. With beta = 0, C is not read.
+void gemm_strided(Trans a_trans, Trans b_trans, int64_t m, int64_t n, int64_t k, float alpha,
+                  MatrixRef a, MatrixRef b, float beta, float* c, int64_t ldc);
+
+// The dense product on `threads` threads: C is divided into bands of rows or columns, whichever is
+// longer (fixed partition).
 void gemm_parallel(int threads, Trans a_trans, Trans b_trans, int64_t m, int64_t n, int64_t k,
                    float alpha, const float* a, const float* b, float beta, float* c);
 
-// y (m) = alpha * op(A) * x + beta * y; A is m x n before op.
+// y = alpha * op(A) * x + beta * y; A is m x n before op.
 void gemv(Trans a_trans, int64_t m, int64_t n, float alpha, const float* a, const float* x,
           float beta, float* y);
 

@@ -1,12 +1,24 @@
 // Element-wise and reduction kernels, one implementation for each instruction set, chosen once at
-// run time (vec_generic.cc, vec_avx2.cc, vec_avx512.cc). Pointers may be unaligned; out may equal
-// an input. Sums accumulate in double in a fixed order, so they are repeatable.
+// run time (vec_generic.cc, vec_avx2.cc, vec_avx512.cc; bodies in vec_kernels.inc).
+//
+// Pointers may be unaligned; an output may equal an input, but must not overlap it otherwise. Sums
+// accumulate in double in a fixed order, so they are repeatable, and the same in every set.
+// Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 namespace kinet {
+
+// One row of pooling windows that lie wholly inside the image: window o covers `rows` x `cols`
+// values whose first is x[o * stride]; the next row of the image begins `ld` floats later.
+struct PoolRow {
+  int64_t outputs;
+  int rows, cols, stride;
+  const float* x;
+  int64_t ld;
+};
 
 struct VecKernels {
   const char* name;                                            // "generic", "avx2", "avx512"
@@ -19,19 +31,28 @@ struct VecKernels {
   void (*sub)(int64_t n, const float* a, const float* b, float* y);
   void (*mul)(int64_t n, const float* a, const float* b, float* y);
   void (*mul_add)(int64_t n, const float* a, const float* b, float* y);  // y += a b
-  void (*max)(int64_t n, const float* a, const float* b, float* y);
-  void (*relu)(int64_t n, float slope, const float* x, float* y);
+  void (*max)(int64_t n, const float* a, const float* b, float* y);      // a > b ? a : b
+  void (*relu)(int64_t n, float slope, const float* x, float* y);        // x > 0 ? x : slope x
+  // dx = y > 0 ? dy : slope dy; y may be the input or, for slope >= 0, the output of relu.
   void (*relu_grad)(int64_t n, float slope, const float* y, const float* dy, float* dx);
-  void (*exp)(int64_t n, const float* x, float* y);  // <= 2 ulp
+  // Transcendental functions: at most 4 ulp from the exact value, with the usual results for 0,
+  // infinities, NaN and overflow.
+  void (*exp)(int64_t n, const float* x, float* y);
   void (*log)(int64_t n, const float* x, float* y);
   void (*sigmoid)(int64_t n, const float* x, float* y);
   void (*tanh)(int64_t n, const float* x, float* y);
-  void (*pow)(int64_t n, const float* x, float e, float* y);  // x > 0
+  void (*pow)(int64_t n, const float* x, float e, float* y);  // any x, as std::pow; fast for x > 0
   double (*sum)(int64_t n, const float* x);
   double (*sum_squares)(int64_t n, const float* x);
   double (*dot)(int64_t n, const float* x, const float* y);
-  float (*max_value)(int64_t n, const float* x);  // n > 0
+  float (*max_value)(int64_t n, const float* x);  // REQUIRES: n > 0. NaNs are passed over.
   bool (*all_finite)(int64_t n, const float* x);
+  // y[o] = largest value of window o (a NaN counts as largest), index[o] = first + its offset from
+  // x; among equals the first in reading order.
+  void (*max_pool_row)(const PoolRow& row, int32_t first, float* y, int32_t* index);
+  void (*ave_pool_row)(const PoolRow& row, float factor, float* y);  // y[o] = factor * sum
+  // y[i] = x[i * stride]
+  void (*gather)(int64_t n, int64_t stride, const float* x, float* y);
 };
 
 // The best set this processor runs.
