@@ -1,0 +1,61 @@
+// kinet devices: what this machine computes with.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "src/base/text.h"
+#include "src/cli/command.h"
+#include "src/math/blas.h"
+#include "src/math/vec.h"
+
+namespace kinet {
+namespace {
+
+// The processor's name as Linux tells it; other systems, or a /proc that is shut: "unknown".
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const bool is_model = line.rfind("model name", 0) == 0 || line.rfind("Model", 0) == 0;
+    const size_t colon = line.find(": ");
+    if (is_model && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string vector_sets() {
+  std::string out;
+  for (int i = 0; i < vec_variant_count(); ++i) {
+    out += std::string(i == 0 ? "" : ", ") + vec_variant(i).name;
+  }
+  return out + " (in use: " + vec().name + ")";
+}
+
+uint64_t memory_bytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+class Devices : public Command {
+ public:
+  static CommandType describe() {
+    return {"devices", "what this machine computes with", "kinet devices"};
+  }
+  void configure(CLI::App&) override {}
+
+  int run() override {
+    std::printf("CPU      %s\n", cpu_model().c_str());
+    std::printf("cores    %u\n", std::thread::hardware_concurrency());
+    std::printf("kernels  %s\n", vector_sets().c_str());
+    std::printf("BLAS     %s\n", blas_description().c_str());
+    std::printf("memory   %s\n", human_bytes(memory_bytes()).c_str());
+    std::printf("GPU      none: this build has no CUDA back-end\n");
+    return 0;
+  }
+};
+KINET_REGISTER_COMMAND(Devices);
+
+}  // namespace
+}  // namespace kinet
