@@ -11,6 +11,7 @@
 
 namespace kinet {
 
+// kInt: 64 bits; kUint: 0 to 2147483647 (counts and sizes, which fit an int); kFloat: up to 3.4e38.
 enum class FieldKind { kInt, kUint, kFloat, kBool, kString, kEnum, kMessage };
 
 struct MessageType;
@@ -60,6 +61,8 @@ void validate(const ParamNode& node, const MessageType& type, const std::string&
 
 // A message as its declared type sees it: typed getters that fall back to the declared default.
 // Thread safety: immutable. Lifetime: node and type must outlive it.
+// A repeated field that is absent is empty, or its declared default as the only value.
+// A value that does not suit its declaration (the tree was not validated) throws with its position.
 // Asking for a field that is not declared, or with another kind, is a programmer's error and
 // throws.
 class Params {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,8 @@ class Diagnostics {
  public:
   void error(const Position& where, const std::string& message);
   void note(const Position& where, const std::string& message);  // printed, never fatal
+  // The first time for this subject and file only.
+  void note_once(const std::string& subject, const Position& where, const std::string& message);
   bool ok() const { return errors_.empty(); }
   const std::vector<std::string>& errors() const { return errors_; }  // "file:line:column: message"
   const std::vector<std::string>& notes() const { return notes_; }
@@ -59,6 +62,7 @@ class Diagnostics {
 
  private:
   std::vector<std::string> errors_, notes_;
+  std::set<std::string> subjects_;  // of note_once, with their file
 };
 
 // Parses text; `file` is the name that positions carry. Syntax errors go to `diagnostics`, and
@@ -70,7 +74,7 @@ ParamNode parse_prototxt_file(const std::string& path);
 
 // A path written in a prototxt: as it stands when absolute or when it exists relative to the
 // current folder, else relative to the folder of the file it is written in. When neither exists
-// the first form is returned (the reader's error should name both; see missing_path_message).
+// the first form is returned (the reader's error should name both: describe_path).
 std::string resolve_path(const std::string& written, const Position& where);
 
 // "'x.lmdb' (looked for at /a/x.lmdb and /a/models/x.lmdb)".

@@ -1,0 +1,45 @@
+// Paths written in prototxt files.
+#include <filesystem>
+
+#include "src/prototxt/node.h"
+
+namespace kinet {
+namespace fs = std::filesystem;
+namespace {
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;  // a folder that may not be searched holds nothing for us
+  return fs::exists(path, ignored);
+}
+
+// Relative to the folder of the file that it is written in; empty when that is no other place.
+fs::path beside_file(const std::string& written, const Position& where) {
+  if (written.empty() || !where.file || fs::path(written).is_absolute()) return {};
+  const fs::path folder = fs::path(*where.file).parent_path();
+  return folder.empty() ? fs::path() : folder / written;
+}
+
+std::string full_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  return (error ? path : full).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string resolve_path(const std::string& written, const Position& where) {
+  if (written.empty() || is_there(written)) return written;
+  const fs::path beside = beside_file(written, where);
+  return !beside.empty() && is_there(beside) ? beside.string() : written;
+}
+
+std::string describe_path(const std::string& written, const Position& where) {
+  const std::string name = "'" + written + "'";
+  if (written.empty() || fs::path(written).is_absolute()) return name;
+  const std::string first = full_path(written);
+  const fs::path beside = beside_file(written, where);
+  const std::string second = beside.empty() ? first : full_path(beside);
+  return name + " (looked for at " + first + (second == first ? ")" : " and " + second + ")");
+}
+
+}  // namespace kinet
