@@ -72,7 +72,10 @@ class Workspace {
 
 class WorkspacePlan {
  public:
-  explicit WorkspacePlan(std::shared_ptr<Buffer> scratch) : scratch_(std::move(scratch)) {}
+  explicit WorkspacePlan(std::shared_ptr<Buffer> scratch, int threads = 1)
+      : scratch_(std::move(scratch)), threads_(threads) {}
+  // Threads that forward and backward may use at most: for workspaces with a part for each.
+  int threads() const { return threads_; }
   void saved(Workspace& workspace, size_t floats);
   // At most one temporary a layer: it always begins at the start of the net's scratch block.
   void temporary(Workspace& workspace, size_t floats);
@@ -80,6 +83,7 @@ class WorkspacePlan {
 
  private:
   std::shared_ptr<Buffer> scratch_;
+  int threads_;
   size_t saved_floats_ = 0;
 };
 

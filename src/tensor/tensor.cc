@@ -36,6 +36,17 @@ Tensor::Tensor(const Shape& shape, std::shared_ptr<Buffer> data, std::shared_ptr
   resize(shape);
 }
 
+Tensor Tensor::view(const Shape& shape, std::shared_ptr<Buffer> data, std::shared_ptr<Buffer> diff,
+                    size_t offset) {
+  Tensor tensor;
+  tensor.shape_ = shape;
+  tensor.count_ = shape.count();
+  tensor.data_ = std::move(data);
+  tensor.diff_ = std::move(diff);
+  tensor.offset_ = offset;
+  return tensor;
+}
+
 void Tensor::resize(const Shape& shape) {
   shape_ = shape;
   count_ = shape.count();

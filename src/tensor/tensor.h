@@ -45,6 +45,10 @@ class Tensor {
   Tensor(const Shape& shape, std::shared_ptr<Buffer> data, std::shared_ptr<Buffer> diff,
          size_t offset = 0);
 
+  // A view into a block that is reserved later (parameters, while an arena is being laid out).
+  static Tensor view(const Shape& shape, std::shared_ptr<Buffer> data, std::shared_ptr<Buffer> diff,
+                     size_t offset);
+
   // New shape; buffers grow when they must (contents are then lost). A view at an offset may not
   // grow: its buffer belongs to others too.
   void resize(const Shape& shape);

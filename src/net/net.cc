@@ -1,0 +1,151 @@
+#include "src/net/net.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/math/vec.h"
+#include "src/net/net_builder.h"
+
+namespace kinet {
+
+Net::Net(const ParamNode& net, const NetOptions& options, Net* training)
+    : spec_(make_net_spec(net, options.state)), threads_(options.threads) {
+  NetBuilder(*this, options, training).build();
+}
+
+Net::~Net() = default;
+
+double Net::forward(const Context& context) {
+  double loss = 0;
+  for (int i = 0; i < layer_count(); ++i) loss += forward_layer(context, i);
+  return loss;
+}
+
+double Net::forward_layer(const Context& context, int i) {
+  const auto changed = [&](size_t b) { return bottoms_[i][b]->shape() != seen_[i][b]; };
+  bool reshape = false;
+  for (size_t b = 0; b < bottoms_[i].size(); ++b) reshape = reshape || changed(b);
+  if (reshape) {
+    for (size_t b = 0; b < bottoms_[i].size(); ++b) seen_[i][b] = bottoms_[i][b]->shape();
+    WorkspacePlan plan(scratch_, threads_);
+    const std::vector<Shape> tops = layers_[i]->reshape(seen_[i], plan);
+    for (size_t t = 0; t < tops.size(); ++t) tops_[i][t]->resize(tops[t]);
+  }
+  layers_[i]->forward(context, bottoms_[i], tops_[i]);
+  double loss = 0;
+  for (size_t t = 0; t < tops_[i].size(); ++t) {
+    const float weight = loss_weights_[i][t];
+    if (weight != 0) loss += weight * vec().sum(tops_[i][t]->count(), tops_[i][t]->data());
+  }
+  return loss;
+}
+
+void Net::backward(const Context& context) {
+  for (int i = layer_count() - 1; i >= 0; --i) backward_layer(context, i);
+}
+
+bool Net::layer_runs_backward(int layer) const { return runs_backward_[layer]; }
+
+// A loss top starts the chain: d loss / d top is its weight. A top that no loss depends on (a Split
+// top read by Accuracy only) has gradient zero.
+void Net::backward_layer(const Context& context, int i) {
+  if (!runs_backward_[i]) return;
+  for (size_t t = 0; t < tops_[i].size(); ++t) {
+    Tensor& top = *tops_[i][t];
+    const float weight = loss_weights_[i][t];
+    if (weight != 0) {
+      std::fill_n(top.diff(), top.count(), weight);
+    } else if (!top_has_gradient_[i][t]) {
+      std::fill_n(top.diff(), top.count(), 0.0f);
+    }
+  }
+  layers_[i]->backward(context, tops_[i], bottoms_[i], masks_[i]);
+}
+
+void Net::zero_gradients() {
+  if (parameter_diff_) std::fill_n(parameter_diff_->data(), parameter_floats_, 0.0f);
+}
+
+std::string Net::find_non_finite(const Context& context) {
+  const auto bad = [](int64_t count, const float* x) { return !vec().all_finite(count, x); };
+  const auto report = [&](int i, const std::string& what) {
+    return fmt::format("layer '{}' ({}): {}", layers_[i]->name(), layers_[i]->type().type, what);
+  };
+  for (int i = 0; i < layer_count(); ++i) {
+    for (const Tensor& blob : layers_[i]->blobs()) {
+      if (bad(blob.count(), blob.data())) return report(i, "its parameters");
+    }
+    forward_layer(context, i);
+    for (size_t t = 0; t < tops_[i].size(); ++t) {
+      if (bad(tops_[i][t]->count(), tops_[i][t]->data())) {
+        return report(i, "its output '" + spec_.layers[i].tops[t] + "'");
+      }
+    }
+  }
+  zero_gradients();
+  for (int i = layer_count() - 1; i >= 0; --i) {
+    backward_layer(context, i);
+    for (size_t j = 0; j < layers_[i]->blobs().size(); ++j) {
+      const Tensor& blob = layers_[i]->blobs()[j];
+      if (masks_[i].blob[j] && bad(blob.count(), blob.diff())) {
+        return report(i, fmt::format("the gradient of its parameter {}", j));
+      }
+    }
+    for (size_t b = 0; b < bottoms_[i].size(); ++b) {
+      if (masks_[i].bottom[b] && bad(bottoms_[i][b]->count(), bottoms_[i][b]->diff())) {
+        return report(i, "the gradient of its input '" + spec_.layers[i].bottoms[b] + "'");
+      }
+    }
+  }
+  return "";
+}
+
+int Net::layer_index(const std::string& name) const {
+  for (int i = 0; i < layer_count(); ++i) {
+    if (layers_[i]->name() == name) return i;
+  }
+  return -1;
+}
+
+Tensor* Net::blob(const std::string& name) const {
+  const auto it = blobs_.find(name);
+  return it == blobs_.end() ? nullptr : it->second;
+}
+
+int64_t Net::parameter_count() const {
+  int64_t count = 0;
+  for (const ParameterInfo& info : parameters_) {
+    if (!info.is_buffer) count += static_cast<int64_t>(info.count);
+  }
+  return count;
+}
+
+std::span<float> Net::parameter_arena() { return {parameter_data_->data(), parameter_floats_}; }
+
+std::span<float> Net::gradient_arena() {
+  if (!parameter_diff_) return {};
+  return {parameter_diff_->data(), parameter_floats_};
+}
+
+std::span<float> Net::buffer_arena() { return {buffer_data_->data(), buffer_floats_}; }
+
+// Each block of memory once, however many tensors lie in it.
+uint64_t Net::activation_bytes() const {
+  std::set<const Buffer*> blocks;
+  uint64_t floats = scratch_->capacity();
+  for (const auto& tensor : tensors_) {
+    for (const Buffer* block : {tensor->data_buffer().get(), tensor->diff_buffer().get()}) {
+      if (block != nullptr && blocks.insert(block).second) floats += block->capacity();
+    }
+  }
+  for (size_t saved : saved_floats_) floats += saved;
+  return floats * sizeof(float);
+}
+
+double Net::macs() const {
+  double total = 0;
+  for (const auto& layer : layers_) total += layer->macs();
+  return total;
+}
+
+}  // namespace kinet

@@ -1,0 +1,181 @@
+// The first half of building a net: layers, shapes, gradients, memory. Parameters are bound in
+// net_parameters.cc.
+#include "src/net/net_builder.h"
+
+#include <algorithm>
+
+namespace kinet {
+
+void NetBuilder::build() {
+  trace_values();
+  make_layers();
+  decide_gradients();
+  allocate_tensors();
+  bind_parameters();
+  list_outputs();
+}
+
+void NetBuilder::fail_layer(int layer, const std::string& message) const {
+  const LayerSpec& spec = net_.spec_.layers[layer];
+  fail_at(spec.node->where, fmt::format("layer '{}' ({}): {}", spec.name, spec.type, message));
+}
+
+// Gives every version of every blob a number and finds its reader.
+void NetBuilder::trace_values() {
+  const auto& layers = net_.spec_.layers;
+  bottom_values_.resize(layers.size());
+  top_values_.resize(layers.size());
+  std::map<std::string, int> latest;
+  for (int i = 0; i < static_cast<int>(layers.size()); ++i) {
+    for (const std::string& bottom : layers[i].bottoms) {
+      const int value = latest.at(bottom);
+      values_[value].reader = i;
+      values_[value].bottom = static_cast<int>(bottom_values_[i].size());
+      bottom_values_[i].push_back(value);
+    }
+    for (const std::string& top : layers[i].tops) {
+      NetValue value;
+      value.blob = top;
+      value.maker = i;
+      value.top = static_cast<int>(top_values_[i].size());
+      latest[top] = static_cast<int>(values_.size());
+      top_values_[i].push_back(latest[top]);
+      values_.push_back(std::move(value));
+    }
+  }
+}
+
+void NetBuilder::make_layers() {
+  net_.scratch_ = std::make_shared<Buffer>();
+  for (int i = 0; i < static_cast<int>(net_.spec_.layers.size()); ++i) {
+    const LayerSpec& spec = net_.spec_.layers[i];
+    std::unique_ptr<Layer> layer = spec.layer_type->make();
+    layer->configure(spec.name, net_.spec_.state.phase, spec.node.get(), spec.layer_type,
+                     options_.seed, static_cast<int>(spec.tops.size()));
+    std::vector<Shape> bottoms;
+    for (int value : bottom_values_[i]) bottoms.push_back(values_[value].shape);
+    layer->set_up(bottoms);
+    WorkspacePlan plan(net_.scratch_, options_.threads);
+    const std::vector<Shape> tops = layer->reshape(bottoms, plan);
+    KINET_CHECK(tops.size() == spec.tops.size(), "layer '{}' ({}) makes {} tops but {} are named",
+                spec.name, spec.type, tops.size(), spec.tops.size());
+    for (size_t t = 0; t < tops.size(); ++t) values_[top_values_[i][t]].shape = tops[t];
+    net_.saved_floats_.push_back(plan.saved_floats());
+    net_.seen_.push_back(std::move(bottoms));
+    std::vector<float> weights = spec.loss_weights;
+    if (weights.empty()) {
+      weights.assign(spec.tops.size(), 0.0f);
+      if (spec.layer_type->is_loss) weights[0] = 1;
+    }
+    net_.loss_weights_.push_back(std::move(weights));
+    if (BatchSource* source = layer->batch_source()) net_.sources_.push_back(source);
+    net_.layers_.push_back(std::move(layer));
+  }
+}
+
+// Downwards: which bottoms could get a gradient that somebody wants. Upwards: which layers lie
+// under a loss. Backward runs where both hold.
+void NetBuilder::decide_gradients() {
+  const int n = net_.layer_count();
+  net_.masks_.resize(n);
+  net_.runs_backward_.assign(n, false);
+  net_.top_has_gradient_.resize(n);
+  for (int i = 0; i < n; ++i) decide_downwards(i);
+  for (int i = n - 1; i >= 0; --i) {
+    decide_upwards(i);
+    for (int value : top_values_[i]) {
+      net_.top_has_gradient_[i].push_back(values_[value].under_loss);
+    }
+  }
+}
+
+// A test net has no backward, hence no gradients to keep.
+bool NetBuilder::learns() const {
+  return net_.spec_.state.phase == Phase::kTrain || net_.spec_.force_backward;
+}
+
+void NetBuilder::decide_downwards(int i) {
+  const LayerSpec& spec = net_.spec_.layers[i];
+  const Layer& layer = *net_.layers_[i];
+  BackwardMask& mask = net_.masks_[i];
+  bool wants = false;
+  for (size_t b = 0; b < bottom_values_[i].size(); ++b) {
+    const bool possible = layer.can_propagate(static_cast<int>(b));
+    bool wanted = values_[bottom_values_[i][b]].wants_gradient || net_.spec_.force_backward;
+    if (!spec.propagate_down.empty()) {
+      wanted = spec.propagate_down[b];
+      if (wanted && !possible) {
+        fail_layer(i, fmt::format("propagate_down asks for a gradient of bottom '{}', which this "
+                                  "layer cannot give",
+                                  spec.bottoms[b]));
+      }
+    }
+    mask.bottom.push_back(wanted && possible);
+    wants = wants || mask.bottom.back();
+  }
+  for (size_t j = 0; j < layer.declared().size(); ++j) {
+    const bool frozen = layer.declared()[j].is_buffer ||
+                        (j < spec.params.size() && spec.params[j].lr_mult.value_or(1) == 0);
+    mask.blob.push_back(!frozen);
+    wants = wants || !frozen;
+  }
+  for (int value : top_values_[i]) values_[value].wants_gradient = wants;
+  net_.runs_backward_[i] = wants && learns();
+}
+
+void NetBuilder::decide_upwards(int i) {
+  BackwardMask& mask = net_.masks_[i];
+  bool contributes = false;
+  for (size_t t = 0; t < top_values_[i].size(); ++t) {
+    NetValue& value = values_[top_values_[i][t]];
+    value.under_loss = value.under_loss || net_.loss_weights_[i][t] != 0;
+    contributes = contributes || value.under_loss;
+  }
+  net_.runs_backward_[i] = net_.runs_backward_[i] && contributes;
+  if (!net_.runs_backward_[i]) {
+    mask.bottom.assign(mask.bottom.size(), false);
+    mask.blob.assign(mask.blob.size(), false);
+    return;
+  }
+  for (size_t b = 0; b < bottom_values_[i].size(); ++b) {
+    NetValue& value = values_[bottom_values_[i][b]];
+    value.under_loss = mask.bottom[b];
+    value.has_diff = mask.bottom[b];
+  }
+  for (int value : top_values_[i]) values_[value].has_diff = true;
+}
+
+void NetBuilder::allocate_tensors() {
+  const MemoryPlan plan =
+      plan_memory(net_, values_, bottom_values_, top_values_, net_.runs_backward_);
+  net_.notes_ = plan.notes;
+  std::map<int, std::shared_ptr<Buffer>> data, diff;
+  const auto buffer = [](auto& buffers, int id) {
+    std::shared_ptr<Buffer>& b = buffers[id];
+    if (!b) b = std::make_shared<Buffer>();
+    return b;
+  };
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const std::shared_ptr<Buffer> own_diff =
+        values_[v].has_diff ? buffer(diff, plan.diff_class[v]) : nullptr;
+    net_.tensors_.push_back(
+        std::make_unique<Tensor>(values_[v].shape, buffer(data, plan.data_class[v]), own_diff));
+    net_.blobs_[values_[v].blob] = net_.tensors_.back().get();
+  }
+  for (int i = 0; i < net_.layer_count(); ++i) {
+    net_.bottoms_.emplace_back();
+    net_.tops_.emplace_back();
+    for (int value : bottom_values_[i]) net_.bottoms_[i].push_back(net_.tensors_[value].get());
+    for (int value : top_values_[i]) net_.tops_[i].push_back(net_.tensors_[value].get());
+  }
+}
+
+void NetBuilder::list_outputs() {
+  for (const NetValue& value : values_) {
+    if (value.reader >= 0) continue;
+    net_.outputs_.push_back(
+        {value.blob, net_.tops_[value.maker][value.top], loss_weight(value.maker, value.top)});
+  }
+}
+
+}  // namespace kinet

@@ -1,0 +1,145 @@
+// The second half of building a net: parameters get their place in the arenas, shared ones one
+// place for all, those of a test net the place they have in the training net.
+#include <set>
+
+#include "src/net/net_builder.h"
+
+namespace kinet {
+namespace {
+
+constexpr size_t kAlignFloats = 16;  // 64 bytes: no two parameters share a cache line
+
+size_t align(size_t floats) { return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats; }
+
+}  // namespace
+
+void NetBuilder::bind_parameters() {
+  net_.parameter_data_ = std::make_shared<Buffer>();
+  net_.buffer_data_ = std::make_shared<Buffer>();
+  if (learns()) net_.parameter_diff_ = std::make_shared<Buffer>();
+  std::set<std::string> seen;
+  for (int i = 0; i < net_.layer_count(); ++i) {
+    const Layer& layer = *net_.layers_[i];
+    if (!layer.declared().empty() && !seen.insert(layer.name()).second) {
+      fail_layer(i,
+                 "another layer with parameters has the same name; weights are found by name, "
+                 "so give it another");
+    }
+    bind_layer(i);
+  }
+  net_.parameter_data_->reserve(net_.parameter_floats_);
+  if (learns()) net_.parameter_diff_->reserve(net_.parameter_floats_);
+  net_.buffer_data_->reserve(net_.buffer_floats_);
+  fill_parameters();
+}
+
+void NetBuilder::bind_layer(int i) {
+  const LayerSpec& spec = net_.spec_.layers[i];
+  Layer& layer = *net_.layers_[i];
+  const size_t blobs = layer.declared().size();
+  if (spec.params.size() > blobs) {
+    fail_at(spec.params[blobs].where,
+            fmt::format("layer '{}' ({}): {} param entries, but the layer has {} parameters and "
+                        "buffers",
+                        spec.name, spec.type, spec.params.size(), blobs));
+  }
+  info_of_.emplace_back(blobs, -1);
+  for (size_t j = 0; j < blobs; ++j) {
+    layer.blobs().push_back(bind_blob(i, static_cast<int>(j)));
+  }
+}
+
+// Reserves room first and resolves pointers later: a Tensor finds its memory through the buffer.
+Tensor NetBuilder::bind_blob(int i, int j) {
+  const LayerSpec& spec = net_.spec_.layers[i];
+  const ParameterDecl& decl = net_.layers_[i]->declared()[j];
+  const ParamSpec param = j < static_cast<int>(spec.params.size()) ? spec.params[j] : ParamSpec{};
+  if (decl.is_buffer && param.lr_mult.value_or(0) != 0) {
+    fail_at(param.where,
+            fmt::format("layer '{}' ({}): blob {} is a buffer that the layer keeps itself; its "
+                        "lr_mult must be 0 (or left out)",
+                        spec.name, spec.type, j));
+  }
+  if (training_ != nullptr) {
+    const int source = training_->layer_index(spec.name);
+    if (source >= 0 && !training_->layer(source).blobs().empty()) {
+      return bind_to_training(i, j, training_->layer(source));
+    }
+  }
+  const auto owner = param.name.empty() ? shared_.end() : shared_.find(param.name);
+  if (owner != shared_.end()) return share_by_name(i, j, param, owner->second);
+
+  ParameterInfo info;
+  info.name = param.name.empty() ? fmt::format("{}[{}]", spec.name, j) : param.name;
+  info.layer = spec.name;
+  info.blob = j;
+  info.shape = decl.shape;
+  info.is_buffer = decl.is_buffer;
+  info.count = static_cast<size_t>(decl.shape.count());
+  size_t& floats = decl.is_buffer ? net_.buffer_floats_ : net_.parameter_floats_;
+  info.offset = floats;
+  info.lr_mult = decl.is_buffer ? 0 : param.lr_mult.value_or(1);
+  info.decay_mult = decl.is_buffer ? 0 : param.decay_mult.value_or(1);
+  floats = align(floats + info.count);
+  info_of_[i][j] = static_cast<int>(net_.parameters_.size());
+  if (!param.name.empty()) shared_[param.name] = info_of_[i][j];
+  net_.parameters_.push_back(std::move(info));
+  return Tensor::view(decl.shape, decl.is_buffer ? net_.buffer_data_ : net_.parameter_data_,
+                      decl.is_buffer ? nullptr : net_.parameter_diff_,
+                      net_.parameters_.back().offset);
+}
+
+Tensor NetBuilder::bind_to_training(int i, int j, const Layer& source) {
+  const Layer& layer = *net_.layers_[i];
+  const ParameterDecl& decl = layer.declared()[j];
+  if (source.blobs().size() != layer.declared().size()) {
+    fail_layer(i, fmt::format("has {} parameters and buffers, but the training net's layer of that "
+                              "name has {}",
+                              layer.declared().size(), source.blobs().size()));
+  }
+  const Tensor& blob = source.blobs()[j];
+  if (blob.shape() != decl.shape) {
+    fail_layer(i, fmt::format("blob {} is {} here but {} in the training net's layer of that name",
+                              j, decl.shape.str(), blob.shape().str()));
+  }
+  return Tensor::view(decl.shape, blob.data_buffer(), blob.diff_buffer(), blob.offset());
+}
+
+Tensor NetBuilder::share_by_name(int i, int j, const ParamSpec& spec, int owner) {
+  const ParameterDecl& decl = net_.layers_[i]->declared()[j];
+  ParameterInfo& info = net_.parameters_[owner];
+  const bool fits = spec.permissive ? static_cast<size_t>(decl.shape.count()) == info.count
+                                    : decl.shape == info.shape;
+  if (!fits || decl.is_buffer != info.is_buffer) {
+    fail_at(spec.where,
+            fmt::format("layer '{}': parameter '{}' is {} here but {} in layer '{}', which owns it",
+                        net_.layers_[i]->name(), spec.name, decl.shape.str(), info.shape.str(),
+                        info.layer));
+  }
+  const auto agree = [&](const std::optional<float>& here, float there, const char* what) {
+    if (!here || *here == there) return;
+    fail_at(spec.where,
+            fmt::format("layer '{}': {} {} of the shared parameter '{}' differs from "
+                        "{} in layer '{}', which owns it",
+                        net_.layers_[i]->name(), what, *here, spec.name, there, info.layer));
+  };
+  agree(spec.lr_mult, info.lr_mult, "lr_mult");
+  agree(spec.decay_mult, info.decay_mult, "decay_mult");
+  if (net_.masks_[i].blob[j] && info.lr_mult == 0) net_.masks_[i].blob[j] = false;
+  info_of_[i][j] = owner;
+  return Tensor::view(decl.shape, net_.parameter_data_, net_.parameter_diff_, info.offset);
+}
+
+// Each parameter starts from a generator keyed by (seed, owner layer, blob): adding a layer or
+// changing the thread count changes no other parameter.
+void NetBuilder::fill_parameters() {
+  for (const ParameterInfo& info : net_.parameters_) {
+    Layer& layer = *net_.layers_[net_.layer_index(info.layer)];
+    Tensor& blob = layer.blobs()[info.blob];
+    fill(layer.declared()[info.blob].filler, info.shape,
+         Rng(options_.seed, RngPurpose::kFiller, hash_name(info.layer), info.blob),
+         std::span<float>(blob.data(), info.count));
+  }
+}
+
+}  // namespace kinet
