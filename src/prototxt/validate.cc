@@ -54,7 +54,7 @@ void validate(const ParamNode& node, const MessageType& type, const std::string&
     if (!is_first && !field->repeated) {
       diagnostics.error(child.where, prefix + given_twice(*seen->second, child));
     } else if (field->no_effect) {
-      diagnostics.note_once(field->name, child.where,
+      diagnostics.note_once("no effect: " + field->name, child.where,
                             fmt::format("field '{}' has no effect in kinet", field->name));
     } else if (const std::string problem = check_value(*field, child); !problem.empty()) {
       diagnostics.error(child.value_where, prefix + problem);
