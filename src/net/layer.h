@@ -118,6 +118,8 @@ class BatchSource {
   virtual std::string describe() const = 0;  // "60,000 images 1x28x28 from ..."
   // Items left out so far because they could not be read (policy skip).
   virtual int64_t skipped() const { return 0; }
+  // Reads every label; throws Error naming the first item whose label is not in [0, classes).
+  virtual void check_labels(int64_t classes) const { (void)classes; }
 };
 
 class Layer {
