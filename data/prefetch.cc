@@ -1,0 +1,88 @@
+#include "data/prefetch.h"
+
+#include <algorithm>
+
+namespace kinet {
+
+Prefetcher::Prefetcher(std::unique_ptr<const BatchMaker> maker, PrefetchOptions options)
+    : maker_(std::move(maker)), options_(options), slots_(std::max(options.depth, 1)) {}
+
+Prefetcher::~Prefetcher() { stop(); }
+
+void Prefetcher::start() {
+  taken_ = consumed_ = 0;
+  next_begin_ = position_;
+  cancelled_ = false;
+  const int threads = std::clamp(options_.threads, 1, options_.depth);
+  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+void Prefetcher::stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    cancelled_ = true;
+  }
+  room_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+  for (Slot& slot : slots_) slot.ready = false;
+}
+
+void Prefetcher::work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    room_.wait(lock, [this] { return cancelled_ || taken_ - consumed_ < options_.depth; });
+    if (cancelled_) return;
+    Slot& slot = slots_[taken_++ % options_.depth];
+    const int64_t begin = next_begin_;
+    const int64_t end = maker_->end_of(begin, stop_at_epoch_end_);
+    next_begin_ = end;
+    lock.unlock();
+    maker_->make(begin, end, slot.batch, cancelled_);
+    lock.lock();
+    slot.ready = true;
+    ready_.notify_one();
+  }
+}
+
+Prefetcher::Slot& Prefetcher::wait_for_batch() {
+  if (options_.depth == 0) {
+    cancelled_ = false;
+    const int64_t end = maker_->end_of(position_, stop_at_epoch_end_);
+    maker_->make(position_, end, slots_[0].batch, cancelled_);
+    return slots_[0];
+  }
+  if (workers_.empty()) start();
+  std::unique_lock<std::mutex> lock(mutex_);
+  Slot& slot = slots_[consumed_ % options_.depth];
+  ready_.wait(lock, [&slot] { return slot.ready; });
+  return slot;
+}
+
+void Prefetcher::consume(const std::function<void(const Batch&)>& use) {
+  Slot& slot = wait_for_batch();
+  if (slot.batch.error) std::rethrow_exception(slot.batch.error);
+  use(slot.batch);
+  position_ = slot.batch.end;
+  skipped_ += slot.batch.skipped;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    slot.ready = false;
+    ++consumed_;
+  }
+  room_.notify_one();
+}
+
+void Prefetcher::seek(int64_t position) {
+  if (position == position_ && workers_.empty()) return;
+  stop();
+  position_ = position;
+}
+
+void Prefetcher::stop_at_epoch_end(bool stop_there) {
+  if (stop_there == stop_at_epoch_end_) return;
+  stop();
+  stop_at_epoch_end_ = stop_there;
+}
+
+}  // namespace kinet

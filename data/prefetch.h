@@ -1,0 +1,75 @@
+// Makes batches ahead of their use, on threads of its own, and hands them out in order.
+//
+// Thread safety: the public functions are for one thread, the consumer; the workers are inside.
+// Invariants (under mutex_):
+//   ticket t is batch number t since the last start; tickets are taken in order, and only while
+//   taken_ - consumed_ < depth: so at most `depth` batches are being made, waiting or in use, and
+//   slot t % depth belongs to ticket t alone.
+// Which items a batch holds follows from its position, so neither the depth nor the number of
+// threads changes what comes out.
+//
+// A run, depth 2, one worker: consume() starts the worker and waits for ticket 0; the worker makes
+// 0 and 1, then waits for room; consume() returns, slot 0 is free, the worker makes 2; seek() joins
+// the worker and forgets 1 and 2; the next consume() starts again with ticket 0.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/batch.h"
+
+namespace kinet {
+
+struct PrefetchOptions {
+  int depth = 4;    // batches ahead; 0: made in consume() itself, without a thread
+  int threads = 1;  // that make them; more than `depth` are of no use
+};
+
+class Prefetcher {
+ public:
+  Prefetcher(std::unique_ptr<const BatchMaker> maker, PrefetchOptions options);
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  const BatchMaker& maker() const { return *maker_; }
+  // Calls use() with the batch at position(), then moves to its end. An error met while the batch
+  // was made is thrown here, again at every call until seek(). No thread runs before the first
+  // call.
+  void consume(const std::function<void(const Batch&)>& use);
+  int64_t position() const { return position_; }
+  void seek(int64_t position);
+  void stop_at_epoch_end(bool stop);
+  int64_t skipped() const { return skipped_; }  // in the batches consumed so far
+
+ private:
+  struct Slot {
+    Batch batch;
+    bool ready = false;
+  };
+
+  void start();
+  void stop();  // joins the workers and forgets what they made
+  void work();
+  Slot& wait_for_batch();
+
+  const std::unique_ptr<const BatchMaker> maker_;
+  const PrefetchOptions options_;
+  int64_t position_ = 0, skipped_ = 0;
+  bool stop_at_epoch_end_ = false;  // changes only while no worker runs
+
+  std::mutex mutex_;
+  std::condition_variable room_, ready_;
+  std::vector<Slot> slots_;
+  std::vector<std::thread> workers_;
+  std::atomic<bool> cancelled_{false};  // written under mutex_; read without it between two items
+  int64_t taken_ = 0, consumed_ = 0;    // tickets
+  int64_t next_begin_ = 0;              // position of ticket taken_
+};
+
+}  // namespace kinet
