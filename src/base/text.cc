@@ -29,6 +29,11 @@ int edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+bool same_but_for_case(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
@@ -41,7 +46,8 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   // At most a third of the letters may differ, or the guess would only confuse; a change of case
   // alone is always near enough.
   const int length = static_cast<int>(std::max(name.size(), best.size()));
-  return best_distance * 3 <= 2 * length ? best : std::string();
+  const bool near = best_distance * 3 <= 2 * length || same_but_for_case(name, best);
+  return near ? best : std::string();
 }
 
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {

@@ -153,6 +153,7 @@ std::optional<double> parse_real(std::string_view text) {
   if (is_infinity(std::string(text))) return sign * std::numeric_limits<double>::infinity();
   if (is_nan(std::string(text))) return std::numeric_limits<double>::quiet_NaN();
   if (text.empty() || !((text[0] >= '0' && text[0] <= '9') || text[0] == '.')) return std::nullopt;
+  if (text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9') return std::nullopt;
   if (text.size() > 1 && (text.back() == 'f' || text.back() == 'F')) text.remove_suffix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
