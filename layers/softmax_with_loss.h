@@ -7,6 +7,7 @@
 // Shapes: bottom 0: outer x classes x inner around `axis`; bottom 1: outer * inner labels;
 //   top 0: scalar; top 1 (optional): the probabilities, shaped like bottom 0.
 // D by loss_param.normalization, default VALID: positions not ignored.
+// Parent: layers/softmax.h
 #pragma once
 
 #include "layers/loss.h"

@@ -71,8 +71,9 @@ def is_layer(header):
 def layer_include_problem(name, text, target):
     stem = name.rsplit(".", 1)[0]
     if target.startswith("layers/"):
-        parents = [m.group(1) for line in text if (m := PARENT.match(line))]
         own = target == stem + ".h"
+        header = source_tree.lines(stem + ".h") if (source_tree.ROOT / (stem + ".h")).is_file() else []
+        parents = [m.group(1) for line in text + header if (m := PARENT.match(line))]
         if not own and target not in parents and is_layer(target):
             return "a layer includes another layer; name it in the head: '// Parent: %s'" % target
     elif target.startswith("data/") and "data" not in stem.split("/")[-1]:
