@@ -68,9 +68,8 @@ TEST(PrototxtParser, AllErrorsOfAFileInOneRun) {
   EXPECT_EQ(
       errors_of("layer {\n  name \"a\"\n  type: \n  bottom: \"x\n}\nlayer {\n  num: 1x\n}\n}\n"),
       (Lines{"f:2:8: ':' is missing between 'name' and its value",
-             "f:4:11: this string is not closed on its line", "f:3:3: field 'type' has no value",
-             "f:4:11: this string is not closed on its line", "f:7:8: '1x' is not a number",
-             "f:9:1: this '}' closes nothing"}));
+             "f:3:3: field 'type' has no value", "f:4:11: this string is not closed on its line",
+             "f:7:8: '1x' is not a number", "f:9:1: this '}' closes nothing"}));
 }
 
 TEST(PrototxtParser, FieldsAfterAnErrorAreStillRead) {
