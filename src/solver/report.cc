@@ -1,0 +1,179 @@
+#include "src/solver/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "src/base/text.h"
+#include "src/solver/chart.h"
+
+namespace kinet {
+namespace {
+
+constexpr size_t kMaxSeries = 6;  // as many as there are colours; more could not be told apart
+
+constexpr const char* kStyle = R"(
+body{font:15px/1.5 system-ui,sans-serif;color:#1d2939;background:#f7f8fa;margin:0}
+main{max-width:860px;margin:0 auto;padding:28px 20px 60px}
+h1{font-size:24px;margin:0}h2{font-size:16px;margin:34px 0 10px}
+.sub{color:#667085;margin:2px 0 20px}
+.tiles{display:flex;flex-wrap:wrap;gap:12px;margin-bottom:20px}
+.tile{background:#fff;border:1px solid #e4e7ec;border-radius:8px;padding:10px 16px;min-width:110px}
+.tile b{display:block;font-size:21px;font-weight:600}.tile span{color:#667085;font-size:13px}
+figure{background:#fff;border:1px solid #e4e7ec;border-radius:8px;margin:0 0 16px;padding:12px}
+svg{width:100%;height:auto;display:block;font-size:12px}
+svg text{fill:#475467}svg .title{font-weight:600;font-size:14px;fill:#1d2939}
+svg .grid{stroke:#eaecf0}svg .axis{stroke:#98a2b3}
+table{border-collapse:collapse;background:#fff;border:1px solid #e4e7ec;width:100%}
+td,th{text-align:left;padding:5px 12px;border-top:1px solid #f0f2f5;vertical-align:top}
+td:first-child{color:#667085;width:34%}
+details{background:#fff;border:1px solid #e4e7ec;border-radius:8px;margin:8px 0;padding:8px 14px}
+summary{cursor:pointer}pre{overflow-x:auto;font-size:12.5px;line-height:1.4}
+footer{color:#98a2b3;font-size:13px;margin-top:30px}
+)";
+
+// Losses are sums and means of anything; four digits tell what can be told.
+std::string figure(double value) {
+  return std::isfinite(value) ? fmt::format("{:.4g}", value) : "–";
+}
+
+bool is_loss(const OutputValue& output) { return output.loss_weight != 0; }
+
+std::string series_name(const TestRecord& test, const std::string& output) {
+  return test.net == 0 ? output : fmt::format("{} (test net {})", output, test.net);
+}
+
+// Test outputs that are no losses, by name, in order of first appearance. An output of many
+// elements (accuracy by class) would hide the others and is left to metrics.jsonl.
+std::vector<Series> score_series(const RunHistory& history) {
+  std::vector<Series> all;
+  std::map<std::string, size_t> index;
+  for (const TestRecord& test : history.tests) {
+    std::map<std::string, int> elements;
+    for (const OutputValue& output : test.outputs) ++elements[output.name];
+    for (const OutputValue& output : test.outputs) {
+      if (is_loss(output) || elements[output.name] > 1) continue;
+      const std::string name = series_name(test, output.name);
+      const auto [slot, is_new] = index.emplace(name, all.size());
+      if (is_new) all.push_back({name, {}, true});
+      all[slot->second].points.emplace_back(test.iteration, output.value);
+    }
+  }
+  if (all.size() > kMaxSeries) all.resize(kMaxSeries);
+  return all;
+}
+
+std::vector<Series> loss_series(const RunHistory& history) {
+  std::vector<Series> all{{"training", {}, false}};
+  for (const DisplayRecord& r : history.displays) all[0].points.emplace_back(r.iteration, r.loss);
+  std::map<int, Series> tests;
+  for (const TestRecord& test : history.tests) {
+    const bool any = std::any_of(test.outputs.begin(), test.outputs.end(), is_loss);
+    if (!any) continue;
+    Series& series = tests[test.net];
+    series.name = series_name(test, "test");
+    series.markers = true;
+    series.points.emplace_back(test.iteration, test.loss);
+  }
+  for (auto& [net, series] : tests) all.push_back(std::move(series));
+  return all;
+}
+
+Series rate_series(const RunHistory& history) {
+  Series series{"learning rate", {}, false};
+  for (const DisplayRecord& r : history.displays) {
+    series.points.emplace_back(r.iteration, r.learning_rate);
+  }
+  return series;
+}
+
+std::string score_title(const std::vector<Series>& series) {
+  if (series.size() == 1) return "Test " + series[0].name;
+  return series.empty() ? "Test accuracy" : "Test scores";
+}
+
+std::string charts(const RunHistory& history) {
+  const std::vector<Series> scores = score_series(history);
+  Series rate = rate_series(history);
+  const Chart all[] = {{"Loss", "iteration", "loss", loss_series(history), true},
+                       {score_title(scores), "iteration", "score", scores, false},
+                       {"Learning rate", "iteration", "rate", {std::move(rate)}, true}};
+  std::string out;
+  for (const Chart& chart : all) out += "<figure>\n" + svg_chart(chart) + "</figure>\n";
+  return out;
+}
+
+std::string tile(const std::string& value, const std::string& label) {
+  return fmt::format("<div class='tile'><b>{}</b><span>{}</span></div>\n", escape_markup(value),
+                     escape_markup(label));
+}
+
+std::string tiles(const RunHistory& history) {
+  std::string out;
+  for (const Series& series : score_series(history)) {
+    const auto& points = series.points;
+    const auto best = std::max_element(points.begin(), points.end(),
+                                       [](auto& a, auto& b) { return a.second < b.second; });
+    out += tile(figure(points.back().second), "last " + series.name);
+    out += tile(figure(best->second),
+                fmt::format("highest, at iteration {}", with_commas(std::llround(best->first))));
+  }
+  if (!history.displays.empty()) {
+    const DisplayRecord& last = history.displays.back();
+    out += tile(figure(last.loss), "training loss");
+    out += tile(fmt::format("{:.4g}", last.epoch), "epochs");
+    out += tile(with_commas(std::llround(last.images_per_second)), "images/s");
+  }
+  const double seconds = history.finish              ? history.finish->seconds
+                         : !history.displays.empty() ? history.displays.back().seconds
+                                                     : 0;
+  return out + tile(human_seconds(seconds), "time");
+}
+
+std::string row(const std::string& name, const std::string& value) {
+  return fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_markup(name),
+                     escape_markup(value));
+}
+
+std::string settings(const StartRecord& s) {
+  std::string out = "<table>\n";
+  out += row("net", s.net_name) + row("parameters", with_commas(s.parameters));
+  out += row("solver", fmt::format("{}, learning rate policy {}", s.solver_type, s.lr_policy));
+  out += row("batch", fmt::format("{} × {} (iter_size)", s.batch, s.iter_size));
+  if (s.train_items > 0) out += row("training items", with_commas(s.train_items));
+  out += row("iterations",
+             fmt::format("{} to {}", with_commas(s.iteration), with_commas(s.max_iterations)));
+  out += row("seed", fmt::format("{}{}", s.seed, s.seed_chosen ? " (chosen by the clock)" : ""));
+  out += row("threads", fmt::format("{}", s.threads));
+  if (!s.resumed_from.empty()) out += row("resumed from", s.resumed_from);
+  return out + "</table>\n";
+}
+
+std::string status(const RunHistory& history) {
+  if (!history.finish) return "running";
+  const FinishRecord& finish = *history.finish;
+  return fmt::format("ended at iteration {}: {}", with_commas(finish.iteration), finish.reason);
+}
+
+}  // namespace
+
+std::string render_report(const RunHistory& history, const ReportSource& source) {
+  const std::string title = escape_markup(source.name);
+  std::string out = "<!DOCTYPE html>\n<html lang='en'>\n<meta charset='utf-8'>\n";
+  out += "<meta name='viewport' content='width=device-width, initial-scale=1'>\n";
+  out += fmt::format("<title>{} – kinet</title>\n<style>{}</style>\n<main>\n", title, kStyle);
+  out += fmt::format("<h1>{}</h1>\n<p class='sub'>{}</p>\n", title, escape_markup(status(history)));
+  out += "<div class='tiles'>\n" + tiles(history) + "</div>\n" + charts(history);
+  out += "<h2>Settings</h2>\n" + settings(history.start);
+  if (!source.files.empty()) out += "<h2>Files</h2>\n";
+  for (const auto& [name, text] : source.files) {
+    out += fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n",
+                       escape_markup(name), escape_markup(text));
+  }
+  return out + fmt::format("<footer>{}</footer>\n</main>\n</html>\n", escape_markup(source.build));
+}
+
+}  // namespace kinet
