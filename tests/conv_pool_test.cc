@@ -165,7 +165,7 @@ std::vector<ConvCase> conv_cases() {
       conv_case("one_by_one_small", {5, 7, 3, 3}, 6, 1, axis(1), axis(1)),
       conv_case("one_by_one_strided", {5, 7, 9, 9}, 6, 1, axis(1, 2), axis(1, 2)),
       conv_case("many_small_images", {33, 8, 4, 4}, 6, 2, axis(3, 1, 1), axis(3, 1, 1)),
-      conv_case("bands_of_a_large_image", {2, 32, 40, 70}, 3, 1, axis(5, 1, 2), axis(5, 1, 2)),
+      conv_case("bands_of_a_large_image", {2, 32, 20, 70}, 2, 1, axis(5, 1, 2), axis(5, 1, 2)),
       conv_case("kernel_larger_than_image", {2, 2, 2, 2}, 3, 1, axis(5, 1, 2), axis(5, 1, 2)),
       conv_case("wholly_padded_rows", {2, 2, 3, 3}, 3, 1, axis(1, 2, 4), axis(1, 2, 4)),
   };
@@ -174,7 +174,7 @@ std::vector<ConvCase> conv_cases() {
 TEST(Convolution, EqualsItsDefinitionForEveryGeometryAndThreadCount) {
   for (const ConvCase& c : conv_cases()) {
     for (const bool bias : {true, false}) {
-      for (const int threads : {1, 2, 3, 7}) {
+      for (const int threads : {1, 3, 7}) {
         SCOPED_TRACE(fmt::format("{}, bias {}, {} threads", c.name, bias, threads));
         Single s(fmt::format("type: 'Convolution' convolution_param {{ {} bias_term: {} }}",
                              c.fields, bias),
