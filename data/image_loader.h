@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image/image_library.h"
+#include "data/image_library.h"
 
 namespace kinet {
 

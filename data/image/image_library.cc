@@ -2,7 +2,7 @@
 //
 // Thread safety: OpenCV's imdecode, resize and imencode are re-entrant. OpenCV's own threads are
 // switched off: kinet alone divides work.
-#include "data/image/image_library.h"
+#include "data/image_library.h"
 
 #include <cstring>
 #include <opencv2/core.hpp>

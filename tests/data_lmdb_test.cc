@@ -1,0 +1,314 @@
+// LMDB databases: reading back what was written, and every way in which one can be unusable.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "data/image_loader.h"
+#include "data/lmdb_dataset.h"
+#include "data/lmdb_writer.h"
+#include "src/proto/kinet/datum.pb.h"
+#include "tests/data_files.h"
+#include "tests/data_layer_runner.h"
+
+namespace kinet {
+namespace {
+
+Datum raw_datum(int c, int h, int w, int value, int label) {
+  Datum d;
+  d.set_channels(c);
+  d.set_height(h);
+  d.set_width(w);
+  d.set_data(std::string(static_cast<size_t>(c) * h * w, static_cast<char>(value)));
+  d.set_label(label);
+  return d;
+}
+
+// `items` Datums of 1 x 2 x 3 whose pixels and label are the item's index.
+std::string write_counting_lmdb(const TemporaryFolder& folder, const std::string& name, int items) {
+  LmdbWriter writer(folder / name);
+  for (int i = 0; i < items; ++i) writer.put(datum_key(i, "x"), raw_datum(1, 2, 3, i, i));
+  writer.finish();
+  return folder / name;
+}
+
+TEST(Lmdb, ReadsItemsInOrder) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 5);
+  for (const std::string& opened : {path, path + "/data.mdb"}) {
+    const auto dataset = open_lmdb(opened);
+    ASSERT_EQ(dataset->items(), 5);
+    Sample s;
+    for (int i = 0; i < 5; ++i) {
+      dataset->read(i, s);
+      EXPECT_EQ(s.size_str(), "1x2x3");
+      EXPECT_EQ(s.label, i);
+      for (int p = 0; p < 6; ++p) EXPECT_EQ(s.bytes[p], i);
+    }
+    EXPECT_CONTAINS(dataset->locate(3), "key '00000003_x'");
+    EXPECT_CONTAINS(dataset->describe(), "5 images, the first 1x2x3");
+  }
+}
+
+TEST(Lmdb, FloatAndEncodedDatums) {
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db");
+    Datum floats = raw_datum(1, 1, 2, 0, 7);
+    floats.clear_data();
+    floats.add_float_data(0.25f);
+    floats.add_float_data(-3.0f);
+    writer.put("0", floats);
+    const Image image{3, 1, 2, {10, 20, 30, 40, 50, 60}};
+    const std::vector<uint8_t> png = encode_image(image, ".png");
+    Datum encoded;
+    encoded.set_data(png.data(), png.size());
+    encoded.set_encoded(true);
+    encoded.set_label(8);
+    writer.put("1", encoded);
+    writer.finish();
+  }
+  Sample s;
+  const auto dataset = open_lmdb(folder / "db");
+  dataset->read(0, s);
+  EXPECT_EQ(s.floats[0], 0.25f);
+  EXPECT_EQ(s.floats[1], -3.0f);
+  dataset->read(1, s);
+  EXPECT_EQ(s.label, 8);
+  EXPECT_TRUE(s.interleaved);
+  EXPECT_EQ(std::vector<uint8_t>(s.bytes, s.bytes + 6),
+            (std::vector<uint8_t>{10, 20, 30, 40, 50, 60}));
+  open_lmdb(folder / "db", ColorMode::kGrey)->read(1, s);
+  EXPECT_EQ(s.channels, 1);
+}
+
+// The map starts at one page's worth and has to grow many times.
+TEST(Lmdb, MapGrowsAsNeeded) {
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db", 64 << 10);
+    for (int i = 0; i < 3000; ++i) writer.put(datum_key(i, "x"), raw_datum(1, 40, 50, i % 256, i));
+    writer.finish();
+  }
+  const auto dataset = open_lmdb(folder / "db");
+  ASSERT_EQ(dataset->items(), 3000);
+  Sample s;
+  for (int i = 0; i < 3000; ++i) {
+    dataset->read(i, s);
+    ASSERT_EQ(s.label, i);
+    ASSERT_EQ(s.bytes[1999], i % 256);
+  }
+}
+
+TEST(Lmdb, OpensDoNotLockEachOtherOut) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 5);
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const auto train = open_lmdb(path), test = open_lmdb(path);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int status = 1;
+    try {
+      const auto again = open_lmdb(path);
+      Sample s;
+      again->read(4, s);
+      status = s.label == 4 ? 0 : 2;
+    } catch (...) {
+    }
+    _exit(status);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  Sample s;
+  test->read(2, s);
+  train->read(3, s);
+  EXPECT_EQ(s.label, 3);
+  EXPECT_FALSE(std::filesystem::exists(path + "/lock.mdb"));
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+TEST(Lmdb, ManyThreadsReadAtOnce) {
+  const TemporaryFolder folder;
+  const auto dataset = open_lmdb(write_counting_lmdb(folder, "db", 200));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Sample s;
+      for (int i = 0; i < 2000; ++i) {
+        dataset->read((i * 7 + t) % 200, s);
+        wrong += s.label != (i * 7 + t) % 200 || s.bytes[5] != s.label;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Lmdb, UnusableDatabases) {
+  const TemporaryFolder folder;
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "none"); }), "no such database");
+  std::filesystem::create_directory(folder / "plain");
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "plain"); }), "has no data.mdb");
+  folder.write("text/data.mdb", std::string(20000, 'x'));
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "text"); }), "not an LMDB database");
+  folder.write("zero/data.mdb", "");
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "zero"); }), folder / "zero");
+  folder.write("level/CURRENT", "MANIFEST-000001\n");
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "level"); }), "LevelDB");
+  const std::string empty = write_counting_lmdb(folder, "empty", 0);
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(empty); }), "holds no items");
+  const std::string cut = write_counting_lmdb(folder, "cut", 2000);
+  const auto size = std::filesystem::file_size(cut + "/data.mdb");
+  for (const uintmax_t length : {size - 1, size / 2, uintmax_t{9000}, uintmax_t{100}}) {
+    std::filesystem::resize_file(cut + "/data.mdb", length);
+    EXPECT_CONTAINS(message_of([&] { open_lmdb(cut); }), "cut");
+  }
+}
+
+TEST(Lmdb, BadItemsAreNamed) {
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db");
+    writer.put("a", raw_datum(1, 2, 3, 1, 1));
+    writer.put("b", std::string("\xff\xff\xff not a datum"));
+    Datum shorter = raw_datum(1, 2, 3, 1, 1);
+    shorter.set_height(9);
+    writer.put("c", shorter);
+    Datum picture = raw_datum(1, 2, 3, 1, 1);
+    picture.set_encoded(true);
+    picture.set_data("no picture");
+    writer.put("d", picture);
+    writer.finish();
+  }
+  const auto dataset = open_lmdb(folder / "db");
+  Sample s;
+  EXPECT_CONTAINS(message_of([&] { dataset->read(1, s); }), "(key 'b'): not a Datum");
+  EXPECT_CONTAINS(message_of([&] { dataset->read(2, s); }), "1x9x3 needs 27 values, found 6");
+  EXPECT_CONTAINS(message_of([&] { dataset->read(3, s); }), "(key 'd'): not an image");
+}
+
+TEST(LmdbWriter, KeysMustAscend) {
+  const TemporaryFolder folder;
+  LmdbWriter writer(folder / "db");
+  writer.put("b", "x");
+  writer.put("a", "x");
+  EXPECT_CONTAINS(message_of([&] { writer.finish(); }), "key 'a' is not greater");
+}
+
+std::string data_layer(const std::string& source, const std::string& more = "") {
+  return "type: \"Data\" data_param { source: \"" + source + "\" " + more + " }";
+}
+
+// 5 records, batch 5: values and labels are the record's index, pass after pass.
+TEST(DataLayer, ReadsAndWraps) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 5);
+  DataLayerRunner layer(data_layer(path, "batch_size: 5 backend: LMDB"), Phase::kTest);
+  EXPECT_EQ(layer.shape(), (Shape{5, 1, 2, 3}));
+  for (int pass = 0; pass < 100; ++pass) {
+    layer.forward();
+    ASSERT_EQ(layer.labels(), (std::vector<int>{0, 1, 2, 3, 4}));
+    const std::vector<float> data = layer.data();
+    for (int i = 0; i < 30; ++i) ASSERT_EQ(data[i], i / 6);
+  }
+  DataLayerRunner three(data_layer(path, "batch_size: 3"), Phase::kTest);
+  EXPECT_EQ(three.take_labels(5), (std::vector<int>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+}
+
+TEST(DataLayer, CropsRepeatWithTheSeed) {
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db");
+    for (int i = 0; i < 5; ++i) {
+      Datum d = raw_datum(1, 6, 6, 0, i);
+      for (int p = 0; p < 36; ++p) (*d.mutable_data())[p] = static_cast<char>(p + i);
+      writer.put(datum_key(i, "x"), d);
+    }
+    writer.finish();
+  }
+  const std::string text = data_layer(folder / "db", "batch_size: 5 shuffle: false") +
+                           " transform_param { crop_size: 2 }";
+  const std::vector<float> first = DataLayerRunner(text, Phase::kTrain, 1).take(10);
+  EXPECT_EQ(DataLayerRunner(text, Phase::kTrain, 1).take(10), first);
+  EXPECT_NE(DataLayerRunner(text, Phase::kTrain, 2).take(10), first);
+  DataLayerRunner test(text, Phase::kTest);
+  test.forward();
+  EXPECT_EQ(test.data()[0], 14);  // row 2, column 2
+}
+
+TEST(DataLayer, BatchOfOneFollowsEachSize) {
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db");
+    for (int i = 0; i < 3; ++i) writer.put(datum_key(i, "x"), raw_datum(1, 2 + i, 3 + 2 * i, i, i));
+    writer.finish();
+  }
+  DataLayerRunner one(data_layer(folder / "db", "batch_size: 1"), Phase::kTest);
+  for (int i = 0; i < 6; ++i) {
+    one.forward();
+    EXPECT_EQ(one.shape(), (Shape{1, 1, 2 + i % 3, 3 + 2 * (i % 3)}));
+  }
+  const std::string message = message_of(
+      [&] { DataLayerRunner(data_layer(folder / "db", "batch_size: 2"), Phase::kTest).forward(); });
+  EXPECT_CONTAINS(message, "layer 'data' (Data)");
+  EXPECT_CONTAINS(message, "is 1x3x5, but item 0");
+}
+
+// B6: a relative path is found beside the model file, and a missing one is shown as written and as
+// looked for.
+TEST(DataLayer, PathsAsWrittenAndResolved) {
+  const TemporaryFolder folder;
+  write_counting_lmdb(folder, "db", 5);
+  const std::string model = folder / "net.prototxt";
+  DataLayerRunner beside(data_layer("db", "batch_size: 5"), Phase::kTest, 1, model);
+  EXPECT_EQ(beside.take_labels(1).size(), 5u);
+  const std::string message = message_of(
+      [&] { DataLayerRunner(data_layer("nodb", "batch_size: 5"), Phase::kTest, 1, model); });
+  EXPECT_CONTAINS(message, "'nodb' (looked for at ");
+  EXPECT_CONTAINS(message, folder / "nodb");
+  EXPECT_CONTAINS(message, model + ":1:");
+}
+
+TEST(DataLayer, FieldsThatCannotBe) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 5);
+  EXPECT_CONTAINS(message_of([&] { DataLayerRunner(data_layer(path)); }),
+                  "batch_size must be given");
+  EXPECT_CONTAINS(
+      message_of([&] { DataLayerRunner(data_layer(path, "batch_size: 1 backend: LEVELDB")); }),
+      "kinet convert");
+  EXPECT_CONTAINS(
+      message_of([&] { DataLayerRunner(data_layer(path, "batch_size: 1 threads: 9")); }),
+      "threads is 9, but must lie between 1 and 8");
+  EXPECT_CONTAINS(
+      message_of([&] { DataLayerRunner("type: \"Data\" data_param { batch_size: 1 }"); }),
+      "source is not given");
+}
+
+// D1: seek continues a run bit for bit, with everything random switched on.
+TEST(DataLayer, SeekWithCropAndMirror) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 10);
+  const auto text = [&](int threads, int depth) {
+    return data_layer(path, fmt::format("batch_size: 3 threads: {} prefetch: {}", threads, depth)) +
+           " transform_param { crop_size: 2 mirror: true }";
+  };
+  DataLayerRunner whole(text(1, 0));
+  whole.take(6);
+  const std::vector<float> expected = whole.take(4);
+  for (int threads : {1, 4}) {
+    for (int depth : {1, 8}) {
+      DataLayerRunner resumed(text(threads, depth));
+      resumed.source().seek(18);
+      EXPECT_EQ(resumed.take(4), expected);
+      EXPECT_EQ(resumed.source().position(), 30);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kinet
