@@ -15,7 +15,8 @@ LayerType MnistData::describe() {
 }
 
 std::shared_ptr<const Dataset> MnistData::open(const Params& source, const TransformSpec&) {
-  return open_idx(existing_path(source, "images"), existing_path(source, "labels"));
+  const std::string images = existing_path(source, "images");
+  return open_idx(images, existing_path(source, "labels"));
 }
 
 KINET_REGISTER_LAYER(MnistData);
