@@ -1,0 +1,100 @@
+#include "src/solver/config_checks.h"
+
+#include <fmt/core.h>
+
+#include "src/base/text.h"
+#include "src/optim/lr_policy.h"
+#include "src/optim/optimizer.h"
+
+namespace kinet {
+namespace {
+
+class Checks {
+ public:
+  Checks(const Params& solver, Diagnostics& diagnostics)
+      : solver_(solver), diagnostics_(diagnostics) {}
+
+  void error(const std::string& field, const std::string& message) {
+    diagnostics_.error(solver_.where(field), message);
+  }
+
+  void one_train_net() {
+    std::vector<std::string> given;
+    for (const char* field : {"net", "net_param", "train_net", "train_net_param"}) {
+      if (solver_.has(field)) given.emplace_back(field);
+    }
+    if (given.empty()) {
+      diagnostics_.error(solver_.where(),
+                         "the solver file names no net; give it one: net: \"net.prototxt\"");
+    } else if (given.size() > 1) {
+      error(given[1], "the train net is given more than once: " + join(given, ", ") +
+                          "\nhint: keep one of them");
+    }
+  }
+
+  void rule() {
+    const std::string type = solver_.get_string("type");
+    const OptimizerType* entry = OptimizerRegistry::instance().find(type);
+    if (entry == nullptr) {
+      const auto names = OptimizerRegistry::instance().names();
+      error("type", fmt::format("unknown solver type '{}'{}; known: {}", type,
+                                did_you_mean(type, names), join(names, ", ")));
+    } else if (!entry->uses_momentum && solver_.get_double("momentum") != 0) {
+      error("momentum", fmt::format("{} has no momentum; remove the field", type));
+    }
+    for (const char* field : {"momentum", "momentum2", "rms_decay"}) {
+      const double value = solver_.get_double(field);
+      if (!(value >= 0 && value < 1)) {
+        error(field, fmt::format("{} must be at least 0 and below 1, got {:g}", field, value));
+      }
+    }
+    for (const char* field : {"delta", "weight_decay"}) {
+      const double value = solver_.get_double(field);
+      if (!(value >= 0)) error(field, fmt::format("{} must not be negative", field));
+    }
+  }
+
+  void schedule() {
+    if (!solver_.has("base_lr")) diagnostics_.error(solver_.where(), "'base_lr' is missing");
+    if (!solver_.has("max_iter") && !solver_.has("max_epochs")) {
+      diagnostics_.error(solver_.where(), "'max_iter' is missing (or 'max_epochs')");
+    }
+    if (solver_.has("max_epochs") && !(solver_.get_double("max_epochs") > 0)) {
+      error("max_epochs", "max_epochs must be positive");
+    }
+    for (const char* field : {"iter_size", "average_loss"}) {
+      if (solver_.get_int(field) < 1) error(field, fmt::format("{} must be at least 1", field));
+    }
+    if (solver_.message("early_stop_param").present() && solver_.get_int("test_interval") == 0) {
+      error("early_stop_param", "early stop needs tests: set test_interval");
+    }
+    read_lr_policy(solver_, diagnostics_);
+  }
+
+  void this_version() {
+    if (solver_.get_enum("solver_mode") == "GPU") {
+      error("solver_mode",
+            "this build has no CUDA back-end\nhint: use solver_mode: CPU or --gpu none");
+    }
+    if (solver_.get_enum("snapshot_format") == "HDF5") {
+      error("snapshot_format",
+            "HDF5 snapshots are not supported\nhint: use snapshot_format: BINARYPROTO");
+    }
+  }
+
+ private:
+  const Params& solver_;
+  Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+void check_solver(const Params& solver, Diagnostics& diagnostics) {
+  Checks checks(solver, diagnostics);
+  checks.one_train_net();
+  checks.rule();
+  checks.schedule();
+  checks.this_version();
+}
+
+}  // namespace kinet

@@ -1,0 +1,196 @@
+#include "src/solver/solver.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "src/base/check.h"
+#include "src/solver/solver_impl.h"
+
+namespace kinet {
+namespace {
+
+LoopSettings read_settings(const Params& p) {
+  LoopSettings s;
+  s.iter_size = p.get_int("iter_size");
+  s.display = p.get_int("display");
+  s.average_loss = p.get_int("average_loss");
+  s.test_interval = p.get_int("test_interval");
+  s.snapshot = p.get_int("snapshot");
+  s.test_initialization = p.get_bool("test_initialization");
+  s.snapshot_after_train = p.get_bool("snapshot_after_train");
+  s.stop_on_snapshot_error = p.get_enum("on_snapshot_error") == "STOP";
+  s.clip = p.get_double("clip_gradients");
+  return s;
+}
+
+OptimizerSettings read_rule(const Params& p) {
+  OptimizerSettings s;
+  s.momentum = p.get_float("momentum");
+  s.momentum2 = p.get_float("momentum2");
+  s.rms_decay = p.get_float("rms_decay");
+  s.delta = p.get_float("delta");
+  s.weight_decay = p.get_float("weight_decay");
+  s.regularization =
+      p.get_enum("regularization_type") == "L1" ? Regularization::kL1 : Regularization::kL2;
+  return s;
+}
+
+int all_cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+// Small enough to be typed and to fit random_seed.
+uint64_t seed_from_clock() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(now / std::chrono::microseconds(1)) % 1'000'000'000;
+}
+
+}  // namespace
+
+Solver::Impl::Impl(std::shared_ptr<const SolverConfig> config_in, const SolverOptions& options_in,
+                   SolverObserver& observer_in)
+    : config(std::move(config_in)), options(options_in), observer(observer_in) {
+  const Params params = config->params();
+  settings = read_settings(params);
+  Diagnostics checked;  // SolverConfig found nothing wrong
+  policy = read_lr_policy(params, checked);
+  type = params.get_string("type");
+  threads = options.threads > 0 ? options.threads : all_cores();
+  KINET_CHECK(options.resume.empty() || options.weights.empty(),
+              "--resume and --weights exclude each other\nhint: --resume goes on with a run, "
+              "--weights starts a new one");
+  for (const std::string& note : config->notes()) observer.on_note(note);
+  find_prefix();
+  std::optional<Snapshot> state;
+  if (!options.resume.empty()) state = read_snapshot(options.resume);
+  choose_seed(state ? &*state : nullptr);
+  build_nets();
+  build_optimizer();
+  find_end();
+  if (state) {
+    resume(*state);
+  } else {
+    load_weights();
+  }
+}
+
+void Solver::Impl::choose_seed(const Snapshot* resumed) {
+  const int64_t in_file = config->params().get_int("random_seed");
+  if (resumed != nullptr && resumed->extras) {
+    seed = resumed->extras->seed;
+    KINET_CHECK(!options.seed || *options.seed == seed,
+                "{}: the run has seed {}, --seed says {}\nhint: leave --seed away when resuming",
+                resumed->path, seed, *options.seed);
+    if (!options.seed && in_file >= 0 && static_cast<uint64_t>(in_file) != seed) {
+      observer.on_note(fmt::format("seed {} of {} is used, not random_seed {} of the solver file",
+                                   seed, resumed->path, in_file));
+    }
+    return;
+  }
+  seed_chosen = !options.seed && in_file < 0;
+  seed = options.seed   ? *options.seed
+         : in_file >= 0 ? static_cast<uint64_t>(in_file)
+                        : seed_from_clock();
+}
+
+void Solver::Impl::build_nets() {
+  NetOptions net_options;
+  net_options.seed = seed;
+  net_options.threads = threads;
+  net_options.state = config->train_state();
+  train = std::make_unique<Net>(config->train_net(), net_options);
+  for (int i = 0; i < config->test_net_count(); ++i) {
+    net_options.state = config->test_state(i);
+    tests.push_back(std::make_unique<Net>(config->test_net(i), net_options, train.get()));
+  }
+  const std::vector<int64_t> batches = config->params().get_ints("test_iter");
+  test_batches.resize(tests.size());
+  for (size_t i = 0; i < tests.size(); ++i) {
+    if (i < batches.size()) test_batches[i] = batches[i];
+    KINET_CHECK(test_batches[i] || !tests[i]->batch_sources().empty(),
+                "{}: test net {} reads no data set, so a test has no end\nhint: give test_iter",
+                config->path(), i);
+  }
+  for (const std::string& note : train->notes()) observer.on_note(note);
+  early_stop = std::make_unique<EarlyStop>(config->params().message("early_stop_param"),
+                                           tests.empty() ? nullptr : tests.front().get());
+}
+
+void Solver::Impl::build_optimizer() {
+  bool learns = false;
+  for (int i = 0; i < train->layer_count(); ++i) learns |= train->layer_runs_backward(i);
+  KINET_CHECK(learns && train->parameter_count() > 0,
+              "{}: the train net has nothing to learn: no loss, no parameters, or none between",
+              config->path());
+  optimizer = make_optimizer(type, read_rule(config->params()));
+  history.assign(train->parameter_arena().size() * static_cast<size_t>(optimizer->histories()), 0);
+  for (const ParameterInfo& p : train->parameters()) {
+    if (!p.is_buffer) segments.push_back({p.offset, p.count, p.lr_mult, p.decay_mult});
+  }
+}
+
+void Solver::Impl::find_end() {
+  const Params params = config->params();
+  end = params.has("max_iter") ? params.get_int("max_iter") : std::numeric_limits<int64_t>::max();
+  end_reason = "max_iter";
+  if (params.has("max_epochs")) {
+    const BatchSource* source = train_source();
+    if (source == nullptr || source->items() <= 0) {
+      fail_at(params.where("max_epochs"),
+              "max_epochs needs a train net that reads a data set\nhint: use max_iter");
+    }
+    const double items = params.get_double("max_epochs") * static_cast<double>(source->items());
+    const auto step = static_cast<double>(source->batch_size() * settings.iter_size);
+    const auto iterations = static_cast<int64_t>(std::ceil(items / step));
+    if (iterations < end) end = iterations, end_reason = "max_epochs";
+  }
+  policy.max_iter = end;
+}
+
+Context Solver::Impl::context(Phase phase, int64_t pass) const {
+  Context c;
+  c.phase = phase;
+  c.threads = threads;
+  c.seed = seed;
+  c.pass = pass;
+  return c;
+}
+
+BatchSource* Solver::Impl::train_source() const {
+  return train->batch_sources().empty() ? nullptr : train->batch_sources().front();
+}
+
+std::vector<TestRecord> Solver::Impl::test_all(const SolverControl* control) {
+  std::vector<TestRecord> records;
+  for (size_t i = 0; i < tests.size(); ++i) {
+    const TestPlan plan{static_cast<int>(i), iteration, test_batches[i]};
+    auto record = run_test_pass(*tests[i], plan, context(Phase::kTest, 0), control);
+    if (!record) break;
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
+Solver::Solver(std::shared_ptr<const SolverConfig> config, const SolverOptions& options,
+               SolverObserver& observer)
+    : impl_(std::make_unique<Impl>(std::move(config), options, observer)) {}
+Solver::~Solver() = default;
+
+FinishRecord Solver::run(SolverControl& control) { return impl_->run(control); }
+
+void Solver::step() {
+  impl_->compute_gradient();
+  impl_->apply_update();
+}
+
+std::vector<TestRecord> Solver::test() { return impl_->test_all(nullptr); }
+std::string Solver::snapshot() { return impl_->snapshot(); }
+int64_t Solver::iteration() const { return impl_->iteration; }
+uint64_t Solver::seed() const { return impl_->seed; }
+double Solver::loss() const { return impl_->loss; }
+Net& Solver::train_net() { return *impl_->train; }
+Net& Solver::test_net(int index) { return *impl_->tests[index]; }
+std::span<const float> Solver::history() const { return impl_->history; }
+
+}  // namespace kinet

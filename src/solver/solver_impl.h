@@ -1,0 +1,106 @@
+// The state of a solver, shared by the files that drive it:
+//   solver.cc      building it, the public face
+//   step.cc        one iteration
+//   train_loop.cc  the run: tests, display, snapshots, the end
+//   checkpoint.cc  snapshots, resuming, starting weights
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/net/snapshot.h"
+#include "src/optim/lr_policy.h"
+#include "src/optim/optimizer.h"
+#include "src/solver/early_stop.h"
+#include "src/solver/solver.h"
+#include "src/solver/test_pass.h"
+
+namespace kinet {
+
+// Fields of the solver file that the loop reads again and again.
+struct LoopSettings {
+  int64_t iter_size = 1, display = 0, average_loss = 1;
+  int64_t test_interval = 0, snapshot = 0;
+  bool test_initialization = true, snapshot_after_train = true, stop_on_snapshot_error = false;
+  double clip = -1;  // largest norm of the averaged gradient; not positive: no limit
+};
+
+struct Solver::Impl {
+  Impl(std::shared_ptr<const SolverConfig> config, const SolverOptions& options,
+       SolverObserver& observer);
+
+  // --- solver.cc
+  void choose_seed(const Snapshot* resumed);
+  void build_nets();
+  void build_optimizer();
+  void find_end();  // from max_iter, max_epochs and the data
+  Context context(Phase phase, int64_t pass) const;
+  BatchSource* train_source() const;                               // the first one, or null
+  std::vector<TestRecord> test_all(const SolverControl* control);  // fewer records when stopped
+
+  // --- step.cc
+  void compute_gradient();  // forward and backward, iter_size times; throws when not finite
+  void apply_update();
+  [[noreturn]] void stop_non_finite(const std::vector<int64_t>& positions);
+  std::vector<int64_t> positions() const;
+  void seek(const std::vector<int64_t>& positions);
+
+  // --- train_loop.cc
+  FinishRecord run(SolverControl& control);
+  void iterate(SolverControl& control);
+  FinishRecord finish(const SolverControl& control, const std::string& reason);
+  bool test_due() const;
+  void test_and_tell(const SolverControl* control);
+  StartRecord start_record() const;
+  double smoothed_loss() const;
+  void display();
+  void snapshot_or_warn();
+
+  // --- checkpoint.cc
+  void find_prefix();
+  std::string snapshot();
+  void check_finite();  // a model with NaN is never written
+  void resume(const Snapshot& snapshot);
+  void restore_positions(const Snapshot& snapshot);
+  void load_weights();
+
+  std::shared_ptr<const SolverConfig> config;
+  SolverOptions options;
+  SolverObserver& observer;
+  LoopSettings settings;
+  LrPolicy policy;
+  std::string type;
+  int threads = 1;
+  uint64_t seed = 0;
+  bool seed_chosen = false;
+
+  std::unique_ptr<Net> train;
+  std::vector<std::unique_ptr<Net>> tests;  // bound to `train`: destroyed before it
+  std::vector<std::optional<int64_t>> test_batches;
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<Segment> segments;
+  std::vector<float> history;
+  std::unique_ptr<EarlyStop> early_stop;
+
+  int64_t iteration = 0;          // updates applied
+  int64_t end = 0;                // the run is over when `iteration` is there
+  std::string end_reason;         // "max_iter" or "max_epochs"
+  double loss = 0, norm = 0;      // of the last gradient
+  double rate = 0;                // of the last update
+  std::deque<double> recent;      // the last losses, at most average_loss
+  int64_t tested_iteration = -1;  // of the last whole test
+
+  std::string prefix;  // of snapshot paths
+  std::string last_snapshot;
+  int64_t snapshot_iteration = -1;
+  std::string failed_snapshot;  // why the last one could not be written, or ""
+  std::string resumed_from;
+
+  double train_seconds = 0;  // in iterations alone, since the last display
+  int64_t since_display = 0;
+  double started = 0;  // steady clock when run() began
+};
+
+}  // namespace kinet

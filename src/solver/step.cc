@@ -1,0 +1,72 @@
+// One iteration: iter_size times forward and backward, then average, clip and update.
+//
+// Invariant: a loss or gradient that is not finite changes nothing: neither weights nor history nor
+// the position of the data.
+#include <cmath>
+
+#include "src/base/check.h"
+#include "src/solver/solver_impl.h"
+
+namespace kinet {
+
+// Equation: loss and gradient are means over the micro-batches, so that iter_size batches of n give
+// the same update as one batch of n * iter_size.
+void Solver::Impl::compute_gradient() {
+  const std::vector<int64_t> before = positions();
+  train->zero_gradients();
+  double sum = 0;
+  for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
+    const Context c = context(Phase::kTrain, iteration * settings.iter_size + micro);
+    sum += train->forward(c);
+    if (std::isfinite(sum)) train->backward(c);
+  }
+  const auto count = static_cast<double>(settings.iter_size);
+  loss = sum / count;
+  norm = gradient_norm(train->gradient_arena(), threads) / count;
+  if (!std::isfinite(loss) || !std::isfinite(norm)) stop_non_finite(before);
+  recent.push_back(loss);
+  while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
+}
+
+void Solver::Impl::apply_update() {
+  UpdateStep step;
+  step.step = iteration + 1;
+  step.learning_rate = rate = learning_rate(policy, iteration);
+  step.threads = threads;
+  double scale = 1 / static_cast<double>(settings.iter_size);
+  if (settings.clip > 0 && norm > settings.clip) scale *= settings.clip / norm;
+  step.gradient_scale = static_cast<float>(scale);
+  optimizer->update(segments, step, {train->parameter_arena(), train->gradient_arena(), history});
+  ++iteration;
+}
+
+// Plays the iteration again from the same data and random numbers to find where it went wrong.
+void Solver::Impl::stop_non_finite(const std::vector<int64_t>& before) {
+  seek(before);
+  std::string place;
+  for (int64_t micro = 0; micro < settings.iter_size && place.empty(); ++micro) {
+    place = train->find_non_finite(context(Phase::kTrain, iteration * settings.iter_size + micro));
+  }
+  seek(before);
+  if (place.empty()) place = "the sum of the gradients over iter_size";
+  fail_runtime(
+      "iteration {}: {} is not finite; training stops and this update is not applied\n"
+      "  first found in {}\n  last snapshot: {}\n"
+      "hint: lower base_lr (the rate is {:.6g}), warm up with warmup_iter, or limit the gradient "
+      "with clip_gradients; look for wrong values in the data",
+      iteration,
+      std::isfinite(loss) ? std::string("the gradient") : fmt::format("the loss ({})", loss), place,
+      last_snapshot.empty() ? "none" : last_snapshot, learning_rate(policy, iteration));
+}
+
+std::vector<int64_t> Solver::Impl::positions() const {
+  std::vector<int64_t> out;
+  for (const BatchSource* source : train->batch_sources()) out.push_back(source->position());
+  return out;
+}
+
+void Solver::Impl::seek(const std::vector<int64_t>& positions) {
+  for (size_t i = 0; i < positions.size(); ++i) train->batch_sources()[i]->seek(positions[i]);
+}
+
+}  // namespace kinet

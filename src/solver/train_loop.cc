@@ -1,0 +1,167 @@
+// The run: for each iteration, as Caffe orders it,
+//   test (when due) -> gradient -> display (when due) -> update -> snapshot (when due),
+// so a display at iteration i shows the loss of the weights after i updates, and a test at i scores
+// the same weights. At the end: snapshot, then a last test.
+#include <chrono>
+#include <numeric>
+
+#include "src/base/check.h"
+#include "src/solver/solver_impl.h"
+
+namespace kinet {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool due(int64_t interval, int64_t iteration) { return interval > 0 && iteration % interval == 0; }
+
+bool stop_wanted(const SolverControl& control) { return control.stop || control.stop_now; }
+
+}  // namespace
+
+FinishRecord Solver::Impl::run(SolverControl& control) {
+  started = now();
+  observer.on_start(start_record());
+  std::string reason;
+  while (reason.empty()) {
+    if (stop_wanted(control)) {
+      reason = "interrupted";
+    } else if (iteration >= end) {
+      reason = end_reason;
+    } else if (test_due()) {
+      test_and_tell(&control);
+      if (tested_iteration == iteration && early_stop->should_stop()) reason = early_stop->reason();
+    } else {
+      iterate(control);
+    }
+  }
+  return finish(control, reason);
+}
+
+void Solver::Impl::iterate(SolverControl& control) {
+  const double begin = now();
+  compute_gradient();
+  if (due(settings.display, iteration)) {
+    train_seconds += now() - begin;
+    rate = learning_rate(policy, iteration);
+    display();
+    train_seconds -= now() - begin;  // the rest of this iteration counts for the next display
+  }
+  apply_update();
+  train_seconds += now() - begin;
+  ++since_display;
+  observer.on_iteration(iteration, loss);
+  const bool asked = control.snapshot.exchange(false);
+  if (asked || due(settings.snapshot, iteration)) snapshot_or_warn();
+}
+
+FinishRecord Solver::Impl::finish(const SolverControl& control, const std::string& reason) {
+  if (settings.snapshot_after_train && !control.stop_now && snapshot_iteration != iteration) {
+    snapshot_or_warn();
+  }
+  if (!stop_wanted(control)) {
+    if (due(settings.display, iteration) && since_display > 0) display();
+    if (tested_iteration != iteration) test_and_tell(&control);
+  }
+  FinishRecord record;
+  record.iteration = iteration;
+  record.seconds = now() - started;
+  record.loss = smoothed_loss();
+  record.reason = reason;
+  record.last_snapshot = last_snapshot;
+  observer.on_finish(record);
+  // The run itself went well, but what it was for is not on the disk.
+  if (!failed_snapshot.empty()) throw Error(failed_snapshot, Error::Kind::kRuntime);
+  return record;
+}
+
+bool Solver::Impl::test_due() const {
+  return !tests.empty() && due(settings.test_interval, iteration) &&
+         tested_iteration != iteration && (iteration > 0 || settings.test_initialization);
+}
+
+// A test that the user cuts short is as if it had not begun.
+void Solver::Impl::test_and_tell(const SolverControl* control) {
+  const std::vector<TestRecord> records = test_all(control);
+  if (records.size() < tests.size()) return;
+  for (const TestRecord& record : records) {
+    early_stop->observe(record);
+    observer.on_test(record);
+  }
+  tested_iteration = iteration;
+}
+
+StartRecord Solver::Impl::start_record() const {
+  StartRecord r;
+  r.net_name = train->name();
+  r.solver_type = type;
+  r.lr_policy = policy.policy;
+  r.seed = seed;
+  r.seed_chosen = seed_chosen;
+  r.threads = threads;
+  r.iteration = iteration;
+  r.max_iterations = end;
+  r.resumed_from = resumed_from;
+  r.parameters = train->parameter_count();
+  r.iter_size = settings.iter_size;
+  if (const BatchSource* source = train_source()) {
+    r.batch = source->batch_size();
+    r.train_items = source->items();
+    r.iterations_per_epoch =
+        static_cast<double>(r.train_items) / static_cast<double>(r.batch * r.iter_size);
+  }
+  const int entries = optimizer->histories();
+  r.history = resumed_from.empty() ? "empty"
+                                   : fmt::format("restored ({} {} a parameter)", entries,
+                                                 entries == 1 ? "entry" : "entries");
+  return r;
+}
+
+double Solver::Impl::smoothed_loss() const {
+  if (recent.empty()) return 0;
+  return std::accumulate(recent.begin(), recent.end(), 0.0) / static_cast<double>(recent.size());
+}
+
+// After the last update there is no new loss: the last display repeats the mean of those before.
+void Solver::Impl::display() {
+  DisplayRecord r;
+  r.iteration = iteration;
+  r.seconds = now() - started;
+  r.loss = smoothed_loss();
+  r.learning_rate = rate;
+  r.gradient_norm = norm;
+  r.since_last = since_display;
+  r.seconds_since_last = train_seconds;
+  if (since_display > 0 && train_seconds > 0) {
+    r.iterations_per_second = static_cast<double>(since_display) / train_seconds;
+  }
+  if (const BatchSource* source = train_source()) {
+    const auto images = static_cast<double>(source->batch_size() * settings.iter_size);
+    r.images_per_second = r.iterations_per_second * images;
+    r.epoch = static_cast<double>(iteration) * images / static_cast<double>(source->items());
+  }
+  r.outputs = output_values(*train);
+  observer.on_display(r);
+  since_display = 0;
+  train_seconds = 0;
+}
+
+// A snapshot that cannot be written costs no training: the run goes on (on_snapshot_error), and the
+// snapshots before stay.
+void Solver::Impl::snapshot_or_warn() {
+  check_finite();
+  failed_snapshot.clear();
+  try {
+    observer.on_snapshot(iteration, snapshot());
+  } catch (const Error& error) {
+    if (settings.stop_on_snapshot_error) throw;
+    failed_snapshot = fmt::format("no snapshot of iteration {}: {}", iteration, error.what());
+    observer.on_warning(failed_snapshot + (last_snapshot.empty()
+                                               ? std::string("; there is none before")
+                                               : "; the last one is " + last_snapshot));
+  }
+}
+
+}  // namespace kinet
