@@ -145,7 +145,7 @@ TEST(LayerGolden, EveryRegisteredTypeOfTheReference) {
     ++cases;
     for (int threads : {1, 3}) run_case(entry, threads);
   }
-  EXPECT_GE(cases, 55);
+  EXPECT_EQ(cases, 60);
 }
 
 TEST(LayerGolden, TypesNotInThisVersionAreTheKnownOnes) {

@@ -129,9 +129,10 @@ std::vector<float> distinct_values(int64_t n, uint64_t stream) {
   std::iota(order.begin(), order.end(), 0);
   Rng rng(11, RngPurpose::kTest, stream);
   for (int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[rng.below(i + 1)]);
+  const double shift = 0.25 + 0.2 * static_cast<double>(stream % 3);
   std::vector<float> out(n);
   for (int64_t i = 0; i < n; ++i) {
-    out[i] = static_cast<float>((static_cast<double>(order[i]) - n / 2.0 + 0.25) * 4.0 / n);
+    out[i] = static_cast<float>((static_cast<double>(order[i]) - n / 2.0 + shift) * 4.0 / n);
   }
   return out;
 }

@@ -70,8 +70,8 @@ class OneLayer {
   BackwardMask mask_;
 };
 
-// Splits [0, n) values in a repeatable random order, apart from each other and from zero by at
-// least 4 / n / 4: no ties for max, no kink at 0.
+// n values in [-2, 2] in a repeatable random order, one grid step (4 / n) apart from each other and
+// a fifth of it from 0 and from the values of the two next streams: no ties for max, no kink at 0.
 std::vector<float> distinct_values(int64_t n, uint64_t stream);
 
 std::vector<float> data_of(const Tensor& tensor);
