@@ -195,6 +195,8 @@ TEST_F(PrototxtFile, EveryErrorIsInTheMessage) {
 TEST_F(PrototxtFile, MissingFolderEmpty) {
   const std::string missing = (folder_ / "none.prototxt").string();
   EXPECT_EQ(error_of(missing), missing + ": cannot be read: No such file or directory");
+  const std::string too_long(5000, 'x');
+  EXPECT_EQ(error_of(too_long), too_long + ": cannot be read: File name too long");
   EXPECT_EQ(error_of(folder_.string()), folder_.string() + ": is a folder, not a file");
   for (const char* text : {"", "\n", "# comment\n"}) {
     const std::string path = write("empty.prototxt", text);

@@ -52,7 +52,8 @@ fs::path temporary_name(const fs::path& path) {
 }  // namespace
 
 std::string read_file(const fs::path& path) {
-  KINET_CHECK(!fs::is_directory(path), "{}: is a folder, not a file", path.string());
+  std::error_code ignored;  // open() below gives the reason
+  KINET_CHECK(!fs::is_directory(path, ignored), "{}: is a folder, not a file", path.string());
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   KINET_CHECK(fd.get() >= 0, "{}: cannot be read: {}", path.string(), std::strerror(errno));
   std::string bytes;

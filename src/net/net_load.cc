@@ -96,7 +96,8 @@ ParamNode prepare_net(ParamNode root, std::vector<std::string>* notes) {
   upgrade_inputs(root, diagnostics);
   validate_net_itself(root, diagnostics);
   const auto layers = root.find_all("layer");
-  if (layers.empty()) diagnostics.error(root.where, "the net has no layers");
+  // Layers of a form that was refused are gone already.
+  if (layers.empty() && diagnostics.ok()) diagnostics.error(root.where, "the net has no layers");
   for (const ParamNode* layer : layers) validate_layer(*layer, diagnostics);
   diagnostics.throw_if_any();
   if (notes != nullptr) {
