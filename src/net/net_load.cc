@@ -70,9 +70,11 @@ void validate_layer(const ParamNode& layer, Diagnostics& diagnostics) {
   }
   const LayerType* type = LayerRegistry::instance().find(type_node->text);
   if (type == nullptr) {
+    const std::vector<std::string> known = LayerRegistry::instance().names();
+    const std::string guess = did_you_mean(type_node->text, known);
     diagnostics.error(type_node->value_where,
                       title(layer) + ": unknown layer type '" + type_node->text + "'" +
-                          did_you_mean(type_node->text, LayerRegistry::instance().names()));
+                          (guess.empty() ? "; known types: " + join(known, ", ") : guess));
     return;
   }
   validate(layer, layer_fields_of(*type), title(layer), diagnostics);
