@@ -61,6 +61,16 @@ TEST(NetWiring, ErrorsNameLayerAndPlace) {
              "has 1 bottom but takes");
 }
 
+TEST(NetWiring, WhatALayerSaysOfItsShapesGetsItsPlace) {
+  const std::string error = error_of([] {
+    make_net(kInput +
+             "\nlayer { name: 'c' type: 'Concat' bottom: 'data' top: 'c' concat_param { "
+             "axis: 7 } }");
+  });
+  EXPECT_EQ(error.rfind("test.prototxt:2:", 0), 0u) << error;
+  EXPECT_HAS(error, "layer 'c'");
+}
+
 TEST(NetLookup, ByName) {
   const auto net = make_net(kInput + ip("ip", "data", "y") + softmax_loss("y"));
   EXPECT_NE(net->blob("y"), nullptr);
@@ -174,11 +184,11 @@ TEST(NetSharing, OneParameterOneGradientSummed) {
 
 TEST(NetSharing, ShapesAndMultipliersMustAgree) {
   const std::string other =
-      "layer { name: 'ip2' type: 'InnerProduct' bottom: 'label' top: 'b' param { name: 'w' } "
-      "inner_product_param { num_output: 3 } }";
+      "layer { name: 'ip2' type: 'InnerProduct' bottom: 'data' top: 'b' param { name: 'w' } "
+      "inner_product_param { num_output: 4 } }";
   const std::string error =
       error_of([&] { make_net(kInput + ip("ip1", "data", "a", "param { name: 'w' }") + other); });
-  EXPECT_HAS(error, "parameter 'w' is 3x1 here but 3x75 in layer 'ip1'");
+  EXPECT_HAS(error, "parameter 'w' is 4x75 here but 3x75 in layer 'ip1'");
   EXPECT_HAS(error_of([&] {
                make_net(kInput + ip("ip1", "data", "a", "param { name: 'w' lr_mult: 2 }") +
                         ip("ip2", "data", "b", "param { name: 'w' lr_mult: 3 }"));

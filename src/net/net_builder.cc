@@ -45,6 +45,20 @@ void NetBuilder::trace_values() {
   }
 }
 
+// Errors that do not say where they come from (an axis out of range) get the layer's place.
+std::vector<Shape> NetBuilder::set_up(int i, Layer& layer, const std::vector<Shape>& bottoms,
+                                      WorkspacePlan& plan) {
+  try {
+    layer.set_up(bottoms);
+    return layer.reshape(bottoms, plan);
+  } catch (const Error& error) {
+    const Position& where = net_.spec_.layers[i].node->where;
+    const bool placed = where.file && std::string(error.what()).rfind(*where.file + ":", 0) == 0;
+    if (placed || error.kind() != Error::Kind::kUser) throw;
+    fail_layer(i, error.what());
+  }
+}
+
 void NetBuilder::make_layers() {
   net_.scratch_ = std::make_shared<Buffer>();
   for (int i = 0; i < static_cast<int>(net_.spec_.layers.size()); ++i) {
@@ -54,9 +68,8 @@ void NetBuilder::make_layers() {
                      options_.seed, static_cast<int>(spec.tops.size()));
     std::vector<Shape> bottoms;
     for (int value : bottom_values_[i]) bottoms.push_back(values_[value].shape);
-    layer->set_up(bottoms);
     WorkspacePlan plan(net_.scratch_, options_.threads);
-    const std::vector<Shape> tops = layer->reshape(bottoms, plan);
+    const std::vector<Shape> tops = set_up(i, *layer, bottoms, plan);
     KINET_CHECK(tops.size() == spec.tops.size(), "layer '{}' ({}) makes {} tops but {} are named",
                 spec.name, spec.type, tops.size(), spec.tops.size());
     for (size_t t = 0; t < tops.size(); ++t) values_[top_values_[i][t]].shape = tops[t];

@@ -29,6 +29,8 @@ class NetBuilder {
  private:
   void trace_values();
   void make_layers();
+  std::vector<Shape> set_up(int layer, Layer& made, const std::vector<Shape>& bottoms,
+                            WorkspacePlan& plan);
   bool learns() const;
   void decide_gradients();
   void decide_downwards(int layer);
