@@ -1,3 +1,4 @@
+// Reference: RFC 3629 (UTF-8; table of well-formed sequences in section 4).
 #include "src/prototxt/escape.h"
 
 #include <fmt/core.h>

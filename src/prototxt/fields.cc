@@ -1,3 +1,4 @@
+// Declarations: lookup and the short forms.
 #include "src/prototxt/fields.h"
 
 #include "src/base/check.h"

@@ -1,6 +1,11 @@
+// From bytes to tokens. Whatever the bytes, reading goes on: a character that begins no token is
+// reported and left out, a string that is not closed ends with its line, and a number that is none
+// stays a number token, so that the parser does not report the same place again.
 #include "src/prototxt/lexer.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 
 #include "src/prototxt/escape.h"
 #include "src/prototxt/value.h"
@@ -107,6 +112,8 @@ Token Lexer::identifier(Token token) {
   return token;
 }
 
+// Takes all that sticks to the number, so that "5x5" is one wrong number and not a number and a
+// name; a sign belongs to it after the exponent's e: 1e-3.
 Token Lexer::number(Token token) {
   token.type = Token::Type::kNumber;
   const bool hex = peek() == '0' && (peek(1) == 'x' || peek(1) == 'X');
@@ -124,6 +131,8 @@ Token Lexer::number(Token token) {
   return token;
 }
 
+// Text between quotes, on one line. Bytes over 127 are taken as they are: Latin-1 paths stay
+// usable.
 Token Lexer::string(Token token) {
   token.type = Token::Type::kString;
   const char quote = peek();
@@ -171,6 +180,7 @@ void Lexer::escape(std::string& out) {
   advance();
 }
 
+// Up to three digits: \0, \60, \377.
 void Lexer::octal_escape(std::string& out) {
   uint32_t value = 0;
   const int line = line_, column = column_;
@@ -181,6 +191,7 @@ void Lexer::octal_escape(std::string& out) {
   out += static_cast<char>(value);
 }
 
+// At most `most` digits into value; returns how many there were.
 int Lexer::hex_digits(int most, uint32_t& value) {
   int count = 0;
   for (value = 0; count < most && hex_value(peek()) >= 0; ++count, advance()) {

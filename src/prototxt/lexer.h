@@ -1,4 +1,9 @@
 // Prototxt text as a stream of tokens, and the list of syntax errors they share with the parser.
+//
+//   identifier  [A-Za-z_][A-Za-z0-9_]*           number  decimal, 0x.., 0.. (octal), 1.5e-3f
+//   string      "..." or '...' with \n \x41 \101 \u00e9
+//   symbol      { } < > [ ] : , ; -              comment # to the end of the line
+// A sign is a token of its own; inf and nan are identifiers: the parser puts them together.
 #pragma once
 
 #include <memory>

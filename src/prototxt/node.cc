@@ -1,3 +1,4 @@
+// Trees: looking up, building, printing; and the list of what is wrong with a file.
 #include "src/prototxt/node.h"
 
 #include <fmt/core.h>

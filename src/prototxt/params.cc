@@ -1,3 +1,5 @@
+// The typed getters. Each checks the declaration, then the value with the same rules as validate(),
+// so that a tree that nobody validated (made by a program, or a test) is safe to read too.
 #include "src/base/check.h"
 #include "src/prototxt/fields.h"
 #include "src/prototxt/value.h"

@@ -4,6 +4,12 @@
 //   field   = name [":"] message | name ":" scalar | name [":"] "[" value { "," value } "]"
 //   message = "{" fields "}" | "<" fields ">"
 //   scalar  = string { string } | identifier | ["-"] number        then an optional "," or ";"
+//
+// Going on after an error: what a reader would guess is taken as meant (a missing ':', another
+// closing symbol); else tokens are skipped up to the next name that is followed by ':', a message
+// or a list, or to the symbol that closes the message. Whole messages are skipped at once, so that
+// braces stay paired. With the one error a line of SyntaxErrors, a faulty place is reported once.
+//   a: 5 5 b: 1     '5' reported, goes on at b        a: b: 1     "a has no value", goes on at b
 #include <fmt/core.h>
 
 #include "src/base/check.h"

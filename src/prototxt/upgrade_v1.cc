@@ -1,3 +1,11 @@
+// Nodes keep their positions, so that what is wrong with an old file is reported where it stands.
+//
+//   layers {                          layer {
+//     type: CONVOLUTION                 type: "Convolution"
+//     blobs_lr: 1  blobs_lr: 2          param { lr_mult: 1 decay_mult: 1 }
+//     weight_decay: 1                   param { lr_mult: 2 }
+//   }                                 }
+// Reference: V1LayerParameter and SolverParameter in Caffe's caffe.proto (names and numbers).
 #include "src/prototxt/upgrade_v1.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// What the text of a scalar means. Forms are those of protobuf's text format, and a little more:
+// hexadecimal numbers for float fields, quoted names of enumerations.
 #include "src/prototxt/value.h"
 
 #include <fmt/core.h>
@@ -28,6 +30,7 @@ bool is_infinity(std::string text) {
   return text == "inf" || text == "infinity";
 }
 
+// Sign and case as protobuf and printf write them.
 bool is_nan(const std::string& text) { return text == "nan" || text == "NaN" || text == "NAN"; }
 
 bool is_true(const std::string& text) { return text == "true" || text == "True" || text == "t"; }
@@ -49,6 +52,7 @@ std::string wants(const Field& field, const std::string& what, const ParamNode& 
   return fmt::format("field '{}' wants {}, not {}", field.name, what, shown(value));
 }
 
+// A number in quotes is refused, as protobuf does: the file would not work elsewhere.
 std::string check_integer(const Field& field, const ParamNode& value) {
   const bool is_uint = field.kind == FieldKind::kUint;
   int64_t number = 0;
@@ -67,6 +71,7 @@ std::string check_integer(const Field& field, const ParamNode& value) {
   return "";
 }
 
+// An infinity must be written as one: 1e39 is a slip of the keyboard.
 std::string check_real(const Field& field, const ParamNode& value) {
   const bool scalar =
       value.kind == ParamNode::Kind::kNumber || value.kind == ParamNode::Kind::kIdentifier;
