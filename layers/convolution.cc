@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "layers/engine_field.h"
+
 namespace kinet {
 
 namespace {
@@ -39,8 +41,7 @@ const MessageType& convolution_fields() {
           int_field("axis", "1",
                     "Axis of the channels; this version convolves images, N x C x H x W, where "
                     "it is 1."),
-          no_effect(enum_field("engine", {{"DEFAULT", 0}, {"CAFFE", 1}, {"CUDNN", 2}}, "DEFAULT",
-                               "Caffe's choice of implementation.")),
+          engine_field(),
           no_effect(bool_field("force_nd_im2col", "false", "Caffe's choice of algorithm.")),
       }};
   return type;

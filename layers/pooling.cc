@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "layers/engine_field.h"
 #include "src/base/parallel.h"
 #include "src/math/vec.h"
 
@@ -36,8 +37,7 @@ const MessageType& pooling_fields() {
           bool_field("exclude_padding", "false",
                      "AVE: divide by the pixels inside the image only. Not a field of Caffe, "
                      "which counts padding."),
-          no_effect(enum_field("engine", {{"DEFAULT", 0}, {"CAFFE", 1}, {"CUDNN", 2}}, "DEFAULT",
-                               "Caffe's choice of implementation.")),
+          engine_field(),
       }};
   return type;
 }

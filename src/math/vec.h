@@ -30,6 +30,7 @@ struct VecKernels {
   void (*add)(int64_t n, const float* a, const float* b, float* y);
   void (*sub)(int64_t n, const float* a, const float* b, float* y);
   void (*mul)(int64_t n, const float* a, const float* b, float* y);
+  void (*div)(int64_t n, const float* a, const float* b, float* y);
   void (*mul_add)(int64_t n, const float* a, const float* b, float* y);  // y += a b
   void (*max)(int64_t n, const float* a, const float* b, float* y);      // a > b ? a : b
   void (*relu)(int64_t n, float slope, const float* x, float* y);        // x > 0 ? x : slope x
