@@ -137,7 +137,7 @@ TEST_P(Vec, PowIsStandardPow) {
   for (const float e : {-0.75f, 0.75f, 0.5f, 2.0f, -3.0f, 0.0f, 1.0f, 10.0f, -40.0f, 60.0f}) {
     k.pow(static_cast<int64_t>(x.size()), x.data(), e, y.data());
     for (size_t i = 0; i < x.size(); ++i) {
-      ASSERT_LE(ulps(y[i], std::pow(static_cast<double>(x[i]), e)), e == -0.75f ? 2.5 : 1.01)
+      ASSERT_LE(ulps(y[i], std::pow(static_cast<double>(x[i]), e)), e == -0.75f ? 4 : 1.01)
           << x[i] << "^" << e;
     }
   }
