@@ -171,18 +171,16 @@ TEST(Validate, AllErrorsWithTheirOwnerAndPlace) {
       "  weight_filler { typ: \"xavier\" variance_norm: FANIN }\n"
       "}\n",
       kLayer, "layer 'conv1' (Convolution)");
-  EXPECT_EQ(
-      diagnostics.errors(),
-      (Lines{"f:3:1: layer 'conv1' (Convolution): unknown field 'tops' (did you mean 'top'?)",
-             "f:5:15: layer 'conv1' (Convolution), convolution_param: field 'num_output' wants a "
-             "whole number, not \"20\"",
-             "f:6:3: layer 'conv1' (Convolution), convolution_param: unknown field 'kernelsize' "
-             "(did you mean 'kernel_size'?)",
-             "f:7:19: layer 'conv1' (Convolution), convolution_param, weight_filler: unknown "
-             "field 'typ' (did you mean 'type'?)",
-             "f:7:48: layer 'conv1' (Convolution), convolution_param, weight_filler: field "
-             "'variance_norm' wants one of FAN_IN, FAN_OUT, AVERAGE, not FANIN (did you mean "
-             "'FAN_IN'?)"}));
+  const std::string layer = "layer 'conv1' (Convolution)", param = layer + ", convolution_param";
+  const std::string filler = param + ", weight_filler";
+  const Lines expected{
+      "f:3:1: " + layer + ": unknown field 'tops' (did you mean 'top'?)",
+      "f:5:15: " + param + ": field 'num_output' wants a whole number, not \"20\"",
+      "f:6:3: " + param + ": unknown field 'kernelsize' (did you mean 'kernel_size'?)",
+      "f:7:19: " + filler + ": unknown field 'typ' (did you mean 'type'?)",
+      "f:7:48: " + filler + ": field 'variance_norm' wants one of FAN_IN, FAN_OUT, AVERAGE, not " +
+          "FANIN (did you mean 'FAN_IN'?)"};
+  EXPECT_EQ(diagnostics.errors(), expected);
 }
 
 TEST(Validate, FieldsWithoutEffectAreNotedOnceInAFile) {

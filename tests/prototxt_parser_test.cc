@@ -162,7 +162,7 @@ class PrototxtFile : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   std::string write(const std::string& name, std::string_view text) {
-    const std::string path = (folder_ / name).string();
+    std::string path = (folder_ / name).string();
     write_file_atomic(path, text);
     return path;
   }

@@ -34,7 +34,7 @@ std::string resolve_path(const std::string& written, const Position& where) {
 }
 
 std::string describe_path(const std::string& written, const Position& where) {
-  const std::string name = "'" + written + "'";
+  std::string name = "'" + written + "'";
   if (written.empty() || fs::path(written).is_absolute()) return name;
   const std::string first = full_path(written);
   const fs::path beside = beside_file(written, where);
