@@ -174,6 +174,7 @@ std::vector<ImageListEntry> read_class_folders(const std::string& folder,
 
 ConvertReport convert_images(const ConvertOptions& options, const ConvertProgress& progress) {
   check_options(options);
+  require_image_library();
   ConvertReport report;
   std::vector<ImageListEntry> entries = gather(options, report);
   if (options.shuffle) {

@@ -66,6 +66,7 @@ class ImageListDataset : public Dataset {
         options_(options),
         entries_(read_image_list(list)),
         paths_(list, options.root, entries_) {
+    require_image_library();
     if (options.check_files) look_for_files();
   }
 

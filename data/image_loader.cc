@@ -50,6 +50,8 @@ const ImageLibrary& library() {
 
 }  // namespace
 
+void require_image_library() { library(); }
+
 void decode_image(std::span<const uint8_t> bytes, ColorMode mode, Image& out) {
   const std::string trouble = image_trouble(bytes);
   KINET_CHECK(trouble.empty(), "{}", trouble);

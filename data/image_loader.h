@@ -14,6 +14,9 @@
 
 namespace kinet {
 
+// Throws Error when the library cannot be opened; for whoever will surely need it.
+void require_image_library();
+
 // Decodes JPEG, PNG and what else OpenCV reads. Throws Error with the reason: empty, not an image,
 // truncated (a truncated JPEG or PNG is an error even where OpenCV would fill up with grey).
 void decode_image(std::span<const uint8_t> bytes, ColorMode mode, Image& out);

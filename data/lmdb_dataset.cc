@@ -74,16 +74,14 @@ class LmdbDataset : public Dataset {
 
   int64_t items() const override { return static_cast<int64_t>(entries_.size()); }
   void read(int64_t index, Sample& sample) const override;
+  int64_t label(int64_t index) const override { return parse(index).label(); }
   std::string locate(int64_t index) const override {
     const MDB_val& key = entries_[index].key;
     return fmt::format("item {} of {} (key '{}')", index, path_,
                        std::string_view(static_cast<const char*>(key.mv_data), key.mv_size));
   }
   std::string describe() const override {
-    Sample first;
-    read(0, first);
-    return fmt::format("{} images, the first {}, from {}", with_commas(items()), first.size_str(),
-                       path_);
+    return fmt::format("{} images from {}", with_commas(items()), path_);
   }
 
  private:
@@ -93,6 +91,7 @@ class LmdbDataset : public Dataset {
   };
 
   void index_entries();
+  const Datum& parse(int64_t index) const;
   void decode(const Datum& datum, Sample& sample) const;
   void check_sizes(const Datum& datum, int64_t index) const;
 
@@ -135,12 +134,17 @@ void LmdbDataset::check_sizes(const Datum& d, int64_t index) const {
               c * h * w, found);
 }
 
-void LmdbDataset::read(int64_t index, Sample& sample) const {
+// Valid until this thread's next call: parsing again into the same message reuses its memory.
+const Datum& LmdbDataset::parse(int64_t index) const {
   const MDB_val& value = entries_[index].value;
-  // One a thread: parsing again into the same message reuses its memory.
   thread_local Datum datum;
   KINET_CHECK(datum.ParseFromArray(value.mv_data, static_cast<int>(value.mv_size)),
               "{}: not a Datum", locate(index));
+  return datum;
+}
+
+void LmdbDataset::read(int64_t index, Sample& sample) const {
+  const Datum& datum = parse(index);
   sample.label = datum.label();
   if (datum.encoded()) {
     try {

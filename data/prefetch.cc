@@ -12,6 +12,7 @@ Prefetcher::~Prefetcher() { stop(); }
 void Prefetcher::start() {
   taken_ = consumed_ = 0;
   next_begin_ = position_;
+  epoch_ = position_ / maker_->order().items();
   cancelled_ = false;
   const int threads = std::clamp(options_.threads, 1, options_.depth);
   for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
@@ -28,10 +29,15 @@ void Prefetcher::stop() {
   for (Slot& slot : slots_) slot.ready = false;
 }
 
+bool Prefetcher::has_work() const {
+  if (taken_ - consumed_ >= options_.depth) return false;
+  return !stop_at_epoch_end_ || next_begin_ / maker_->order().items() <= epoch_;
+}
+
 void Prefetcher::work() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    room_.wait(lock, [this] { return cancelled_ || taken_ - consumed_ < options_.depth; });
+    room_.wait(lock, [this] { return cancelled_ || has_work(); });
     if (cancelled_) return;
     Slot& slot = slots_[taken_++ % options_.depth];
     const int64_t begin = next_begin_;
@@ -54,6 +60,11 @@ Prefetcher::Slot& Prefetcher::wait_for_batch() {
   }
   if (workers_.empty()) start();
   std::unique_lock<std::mutex> lock(mutex_);
+  const int64_t epoch = position_ / maker_->order().items();
+  if (epoch != epoch_) {
+    epoch_ = epoch;
+    room_.notify_all();
+  }
   Slot& slot = slots_[consumed_ % options_.depth];
   ready_.wait(lock, [&slot] { return slot.ready; });
   return slot;

@@ -5,8 +5,10 @@
 //   ticket t is batch number t since the last start; tickets are taken in order, and only while
 //   taken_ - consumed_ < depth: so at most `depth` batches are being made, waiting or in use, and
 //   slot t % depth belongs to ticket t alone.
-// Which items a batch holds follows from its position, so neither the depth nor the number of
-// threads changes what comes out.
+// While stop_at_epoch_end is asked for, no batch is made beyond the epoch the consumer is in: after
+// a test pass the next thing is mostly a seek, and what had been made would be thrown away. Which
+// items a batch holds follows from its position, so neither the depth nor the number of threads
+// changes what comes out.
 //
 // A run, depth 2, one worker: consume() starts the worker and waits for ticket 0; the worker makes
 // 0 and 1, then waits for room; consume() returns, slot 0 is free, the worker makes 2; seek() joins
@@ -56,6 +58,7 @@ class Prefetcher {
   void start();
   void stop();  // joins the workers and forgets what they made
   void work();
+  bool has_work() const;  // REQUIRES: mutex_ held
   Slot& wait_for_batch();
 
   const std::unique_ptr<const BatchMaker> maker_;
@@ -70,6 +73,7 @@ class Prefetcher {
   std::atomic<bool> cancelled_{false};  // written under mutex_; read without it between two items
   int64_t taken_ = 0, consumed_ = 0;    // tickets
   int64_t next_begin_ = 0;              // position of ticket taken_
+  int64_t epoch_ = 0;                   // that the consumer is in
 };
 
 }  // namespace kinet

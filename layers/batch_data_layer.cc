@@ -86,17 +86,16 @@ void BatchDataLayer::set_up(const std::vector<Shape>&) {
     prefetcher_ = std::make_unique<Prefetcher>(std::move(maker), options);
     source_ = std::make_unique<PrefetchedSource>(*prefetcher_);
   } catch (const Error& error) {
-    rethrow_here(error);
+    rethrow_here(error, error.kind());
   }
 }
 
 // Errors of the data itself know nothing of the layer; those of fields have a position already.
-void BatchDataLayer::rethrow_here(const Error& error) const {
+void BatchDataLayer::rethrow_here(const Error& error, Error::Kind kind) const {
   const std::string message = error.what();
   const Position at = where();
-  if (at.file && message.starts_with(*at.file + ":")) throw error;
-  throw Error(fmt::format("{}: layer '{}' ({}): {}", at.str(), name(), type().type, message),
-              error.kind());
+  if (at.file && message.starts_with(*at.file + ":")) throw Error(message, kind);
+  throw Error(fmt::format("{}: layer '{}' ({}): {}", at.str(), name(), type().type, message), kind);
 }
 
 std::vector<Shape> BatchDataLayer::reshape(const std::vector<Shape>&, WorkspacePlan&) {
@@ -111,7 +110,7 @@ void BatchDataLayer::forward(const Context&, Tensors, Tensors tops) {
   try {
     prefetcher_->consume([&tops](const Batch& batch) { copy(batch, tops); });
   } catch (const Error& error) {
-    rethrow_here(error);
+    rethrow_here(error, Error::Kind::kRuntime);
   }
 }
 

@@ -70,7 +70,7 @@ class BatchDataLayer : public Layer {
 
  private:
   static void copy(const Batch& batch, Tensors tops);
-  [[noreturn]] void rethrow_here(const Error& error) const;
+  [[noreturn]] void rethrow_here(const Error& error, Error::Kind kind) const;
 
   std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<PrefetchedSource> source_;

@@ -1,4 +1,7 @@
 // From images to a database, and its mean.
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include "data/convert.h"
@@ -184,6 +187,35 @@ TEST(Convert, BadImagesFailOrAreSkipped) {
   options.output = folder / "other";
   options.skip_bad = false;
   EXPECT_CONTAINS(message_of([&] { convert_images(options); }), "list.txt:2: ");
+}
+
+// A full disk, played by a limit on the size of files: a run-time error, and nothing half done,
+// even where bad images are skipped.
+TEST(Convert, FullDisk) {
+  const TemporaryFolder folder;
+  write_classes(folder);
+  folder.write("in/cat/large.png", png(300, 300, 0));
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  rlimit small = old;
+  small.rlim_cur = 100 << 10;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  ConvertOptions options;
+  options.input = folder / "in";
+  options.output = folder / "db";
+  options.skip_bad = true;
+  Error::Kind kind = Error::Kind::kUser;
+  try {
+    convert_images(options);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    kind = error.kind();
+    EXPECT_CONTAINS(error.what(), "cannot be written");
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_EQ(kind, Error::Kind::kRuntime);
+  EXPECT_EQ(leftovers(folder, {"in"}), std::vector<std::string>{});
 }
 
 TEST(Convert, InputsThatAreNone) {

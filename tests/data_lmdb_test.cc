@@ -46,7 +46,7 @@ TEST(Lmdb, ReadsItemsInOrder) {
       for (int p = 0; p < 6; ++p) EXPECT_EQ(s.bytes[p], i);
     }
     EXPECT_CONTAINS(dataset->locate(3), "key '00000003_x'");
-    EXPECT_CONTAINS(dataset->describe(), "5 images, the first 1x2x3");
+    EXPECT_CONTAINS(dataset->describe(), "5 images from " + opened);
   }
 }
 

@@ -173,7 +173,7 @@ TEST(Prefetch, NothingReadableIsAnError) {
 // Takes a while for each item, and counts those it was asked for.
 class SlowDataset : public CountingDataset {
  public:
-  SlowDataset() : CountingDataset(1000, 4, 5) {}
+  explicit SlowDataset(int64_t items = 1000) : CountingDataset(items, 4, 5) {}
   void read(int64_t index, Sample& sample) const override {
     ++reads;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -204,6 +204,18 @@ TEST(Prefetch, StopsAtAnyMoment) {
     std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
   }
   SUCCEED();
+}
+
+// At the end of a test pass nothing of the next one is made in vain, and the next one comes all the
+// same when it is asked for.
+TEST(Prefetch, NothingIsMadeBeyondAPass) {
+  const auto dataset = std::make_shared<SlowDataset>(9);
+  const auto source = prefetcher(dataset, 3, {4, 2}, /*shuffle=*/false);
+  source->stop_at_epoch_end(true);
+  EXPECT_EQ(labels(*source, 3), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(dataset->reads, 1 + 9);
+  EXPECT_EQ(labels(*source, 4), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2}));
 }
 
 TEST(Prefetch, QueueIsBounded) {
