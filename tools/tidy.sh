@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=build-lint
-max_touched=14 max_sampled=6
+max_touched=24 max_sampled=12
 seconds_per_file=120
 
 # OpenMP off: clang has no omp.h of its own on Debian, and the code is the same.

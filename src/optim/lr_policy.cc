@@ -58,7 +58,8 @@ double progress(const LrPolicy& p, double i) {
 double without_warmup(const LrPolicy& p, int64_t iteration) {
   const auto i = static_cast<double>(iteration);
   if (p.policy == "step") {
-    return p.base_lr * std::pow(p.gamma, static_cast<double>(iteration / p.stepsize));
+    const int64_t steps = iteration / p.stepsize;  // whole ones
+    return p.base_lr * std::pow(p.gamma, static_cast<double>(steps));
   }
   if (p.policy == "exp") return p.base_lr * std::pow(p.gamma, i);
   if (p.policy == "inv") return p.base_lr * std::pow(1 + p.gamma * i, -p.power);
