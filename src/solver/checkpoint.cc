@@ -68,6 +68,7 @@ void Solver::Impl::check_finite() {
 
 std::string Solver::Impl::snapshot() {
   check_finite();
+  snapshot_tried = iteration;
   Snapshot out;
   out.iteration = iteration;
   out.history = pack_history(*train, history, optimizer->histories());
@@ -85,7 +86,6 @@ std::string Solver::Impl::snapshot() {
   extras.recent_losses.assign(recent.begin(), recent.end());
   out.extras = std::move(extras);
   last_snapshot = write_snapshot(prefix, *train, std::move(out));
-  snapshot_iteration = iteration;
   return last_snapshot;
 }
 
@@ -106,7 +106,7 @@ void Solver::Impl::resume(const Snapshot& state) {
     recent.assign(state.extras->recent_losses.begin(), state.extras->recent_losses.end());
   }
   resumed_from = last_snapshot = state.path;
-  snapshot_iteration = iteration;
+  snapshot_tried = iteration;
   if (iteration >= end) {
     observer.on_note(fmt::format("{} is at iteration {}, the run ends at {}: nothing is left to do",
                                  state.path, iteration, end));

@@ -94,7 +94,7 @@ struct Solver::Impl {
 
   std::string prefix;  // of snapshot paths
   std::string last_snapshot;
-  int64_t snapshot_iteration = -1;
+  int64_t snapshot_tried = -1;  // iteration of the last one, written or not
   std::string failed_snapshot;  // why the last one could not be written, or ""
   std::string resumed_from;
 

@@ -58,7 +58,7 @@ void Solver::Impl::iterate(SolverControl& control) {
 }
 
 FinishRecord Solver::Impl::finish(const SolverControl& control, const std::string& reason) {
-  if (settings.snapshot_after_train && !control.stop_now && snapshot_iteration != iteration) {
+  if (settings.snapshot_after_train && !control.stop_now && snapshot_tried != iteration) {
     snapshot_or_warn();
   }
   if (!stop_wanted(control)) {
