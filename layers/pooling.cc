@@ -42,6 +42,11 @@ const MessageType& pooling_fields() {
   return type;
 }
 
+// MAX: planes whose output rows are shorter than this go window by window over a table of taps;
+// the table is the same for all planes and stays in the first-level cache.
+constexpr int64_t kShortRow = 32;
+constexpr int64_t kTableEntries = 8192;
+
 int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 }  // namespace
@@ -130,6 +135,7 @@ std::vector<Shape> PoolingLayer::reshape(const std::vector<Shape>& bottoms, Work
   out_w_ = outputs(window_.w, shape);
   planes_ = shape.num() * shape.channels();
   make_runs();
+  make_table();
   const Shape top{shape.num(), shape.channels(), out_h_, out_w_};
   if (method_ == Method::kMax) plan.saved(index_, static_cast<size_t>(top.count()));
   return std::vector<Shape>(static_cast<size_t>(top_count()), top);
@@ -154,6 +160,25 @@ void PoolingLayer::make_runs() {
   }
 }
 
+// A tap outside the image is replaced by the nearest one inside, which is in the window too.
+void PoolingLayer::make_table() {
+  const ConvAxis &h = window_.h, &w = window_.w;
+  table_.clear();
+  const bool small = out_w_ < kShortRow && window_.taps() * out_h_ * out_w_ <= kTableEntries;
+  if (method_ != Method::kMax || !small) return;
+  for (int64_t r = 0; r < h.kernel; ++r) {
+    for (int64_t c = 0; c < w.kernel; ++c) {
+      for (int64_t i = 0; i < out_h_; ++i) {
+        const int64_t y = std::clamp<int64_t>(i * h.stride - h.pad + r, 0, h.size - 1);
+        for (int64_t j = 0; j < out_w_; ++j) {
+          const int64_t x = std::clamp<int64_t>(j * w.stride - w.pad + c, 0, w.size - 1);
+          table_.push_back(static_cast<int32_t>(y * w.size + x));
+        }
+      }
+    }
+  }
+}
+
 PoolingLayer::Rows PoolingLayer::rows_of(int64_t i) const {
   const ConvAxis& h = window_.h;
   const int64_t start = i * h.stride - h.pad, first = std::max<int64_t>(start, 0);
@@ -169,6 +194,11 @@ float PoolingLayer::factor(const Rows& rows, const Run& run) const {
 // ---- one plane ----------------------------------------------------------------------------------
 
 void PoolingLayer::max_plane(const float* x, float* y, int32_t* index) const {
+  if (!table_.empty()) {
+    vec().max_pool_table(out_h_ * out_w_, static_cast<int>(window_.taps()), table_.data(), x, y,
+                         index);
+    return;
+  }
   const int64_t width = window_.w.size;
   for (int64_t i = 0; i < out_h_; ++i) {
     const Rows rows = rows_of(i);

@@ -50,6 +50,7 @@ class PoolingLayer : public Layer {
   void make_runs();
   Rows rows_of(int64_t i) const;
   float factor(const Rows& rows, const Run& run) const;
+  void make_table();
   void max_plane(const float* x, float* y, int32_t* index) const;
   void ave_plane(const float* x, float* y) const;
   void ave_plane_backward(const float* dy, float* dx) const;
@@ -59,8 +60,9 @@ class PoolingLayer : public Layer {
   bool global_ = false, floor_ = false, exclude_padding_ = false;
   Window2d window_;
   int64_t planes_ = 0, out_h_ = 0, out_w_ = 0;
-  std::vector<Run> runs_;  // of one output row: clipped windows alone, whole ones together
-  Workspace index_;        // MAX: where each maximum was, int32
+  std::vector<Run> runs_;       // of one output row: clipped windows alone, whole ones together
+  std::vector<int32_t> table_;  // MAX on small planes: the pixel of every tap of every window
+  Workspace index_;             // MAX: where each maximum was, int32
 };
 
 }  // namespace kinet

@@ -324,6 +324,51 @@ TEST(Pooling, MaximaAndTheirPlaces) {
                                 20, 16, 26, 26, 26, 21, 31, 31, 26, 34}));
 }
 
+// Value (MAX, AVE) and place (MAX) of one window, by definition.
+struct NaiveWindow {
+  double max = -std::numeric_limits<double>::infinity(), sum = 0;
+  int64_t place = -1, divisor = 0;
+
+  NaiveWindow(const ConvAxis& h, const ConvAxis& w, int64_t i, int64_t j, const float* plane) {
+    for (int64_t y = i * h.stride - h.pad; y < i * h.stride - h.pad + h.kernel; ++y) {
+      for (int64_t x = j * w.stride - w.pad; x < j * w.stride - w.pad + w.kernel; ++x) {
+        divisor += y < h.size + h.pad && x < w.size + w.pad;
+        if (y < 0 || y >= h.size || x < 0 || x >= w.size) continue;
+        const double v = plane[y * w.size + x];
+        sum += v;
+        if (v > max) max = v, place = y * w.size + x;
+      }
+    }
+  }
+};
+
+// Images narrow and wide: maxima of short rows and of long ones are found in different ways.
+TEST(Pooling, EqualsItsDefinition) {
+  const ConvAxis axes[] = {{0, 2, 2, 0}, {0, 3, 2, 0}, {0, 3, 2, 1}, {0, 3, 1, 1}, {0, 4, 3, 2}};
+  for (const Shape& shape : {Shape{2, 2, 7, 9}, Shape{1, 3, 10, 131}}) {
+    for (ConvAxis h : axes) {
+      ConvAxis w = h;
+      h.size = shape[2], w.size = shape[3];
+      const std::string fields =
+          fmt::format("kernel_size: {} stride: {} pad: {}", h.kernel, h.stride, h.pad);
+      SCOPED_TRACE(shape.str() + " " + fields);
+      Single max("type: 'Pooling' pooling_param { " + fields + " }", {shape}, 2);
+      Single ave("type: 'Pooling' pooling_param { pool: AVE " + fields + " }", {shape});
+      max.forward();
+      ave.forward();
+      const Shape& top = max.top().shape();
+      for (int64_t o = 0; o < top.count(); ++o) {
+        const int64_t plane = o / (top[2] * top[3]) * h.size * w.size;
+        const NaiveWindow a(h, w, o / top[3] % top[2], o % top[3], max.bottom().data() + plane);
+        const NaiveWindow b(h, w, o / top[3] % top[2], o % top[3], ave.bottom().data() + plane);
+        ASSERT_EQ(max.top(0).data()[o], a.max) << o;
+        ASSERT_EQ(max.top(1).data()[o], a.place) << o;
+        ASSERT_NEAR(ave.top().data()[o], b.sum / static_cast<double>(b.divisor), 1e-6) << o;
+      }
+    }
+  }
+}
+
 TEST(Pooling, PaddingNeverWins) {
   EXPECT_EQ(pooled("kernel_size: 3 stride: 2 pad: 2", {1, 1, 3, 3}, {1, 2, 4, 2, 3, 2, 4, 2, 1}),
             (std::vector<float>{1, 4, 4, 4, 4, 4, 4, 4, 1}));

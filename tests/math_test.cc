@@ -215,6 +215,46 @@ TEST_P(Vec, PoolRowsMatchPlainLoops) {
   }
 }
 
+TEST_P(Vec, PoolTablesTakeTheFirstMaximum) {
+  for (const int taps : {1, 4, 6, 9}) {
+    for (const int64_t n : {1, 7, 16, 50}) {
+      auto x = random_floats(100, -1, 1, taps);
+      for (float& v : x) v = std::round(v * 4);
+      x[50] = kNan;
+      std::vector<int32_t> table(taps * n), index(n);
+      Rng rng(3, RngPurpose::kTest, n);
+      for (int32_t& at : table) at = static_cast<int32_t>(rng.below(100));
+      std::vector<float> y(n);
+      k.max_pool_table(n, taps, table.data(), x.data(), y.data(), index.data());
+      for (int64_t o = 0; o < n; ++o) {
+        int32_t best = table[o];
+        for (int t = 1; t < taps; ++t) {
+          const int32_t at = table[t * n + o];
+          if (x[at] > x[best] || std::isnan(x[at])) best = at;
+        }
+        EXPECT_EQ(index[o], best);
+        EXPECT_EQ(std::memcmp(&y[o], &x[best], sizeof(float)), 0);
+      }
+    }
+  }
+}
+
+TEST_P(Vec, RowsAreCopiedAndAddedAndNothingElse) {
+  for (const int64_t n : {1, 3, 4, 5, 8, 11, 16, 17, 24, 28, 32, 40}) {
+    const int64_t x_step = n + 3, y_step = n + 2;
+    const auto x = random_floats(5 * x_step, -1, 1, n), before = random_floats(5 * y_step, -1, 1);
+    auto copied = before, added = before;
+    k.copy_rows(5, n, x.data(), x_step, copied.data(), y_step);
+    k.add_rows(5, n, x.data(), x_step, added.data(), y_step);
+    for (int64_t i = 0; i < 5 * y_step; ++i) {
+      const int64_t row = i / y_step, column = i % y_step;
+      const float in = x[row * x_step + std::min(column, n)];
+      EXPECT_EQ(copied[i], column < n ? in : before[i]) << n << " at " << i;
+      EXPECT_EQ(added[i], column < n ? before[i] + in : before[i]) << n << " at " << i;
+    }
+  }
+}
+
 TEST_P(Vec, GatherTakesEveryNth) {
   const auto x = random_floats(200, -1, 1);
   std::vector<float> y(40);

@@ -52,6 +52,15 @@ struct VecKernels {
   // x; among equals the first in reading order.
   void (*max_pool_row)(const PoolRow& row, int32_t first, float* y, int32_t* index);
   void (*ave_pool_row)(const PoolRow& row, float factor, float* y);  // y[o] = factor * sum
+  // The same for windows of any form, given by a table: tap t of window o is x[table[t * n + o]].
+  // For planes whose rows are too short to be worth a call each. REQUIRES: taps > 0
+  void (*max_pool_table)(int64_t n, int taps, const int32_t* table, const float* x, float* y,
+                         int32_t* index);
+  // Rows of n floats, `x_step` and `y_step` floats apart: y = x, and y += x.
+  void (*copy_rows)(int64_t rows, int64_t n, const float* x, int64_t x_step, float* y,
+                    int64_t y_step);
+  void (*add_rows)(int64_t rows, int64_t n, const float* x, int64_t x_step, float* y,
+                   int64_t y_step);
   // y[i] = x[i * stride]
   void (*gather)(int64_t n, int64_t stride, const float* x, float* y);
 };
