@@ -1,0 +1,90 @@
+// CaffeLog: the lines of Caffe's own log, as far as its readers (parse_log, plot scripts, DIGITS
+// and others) look for them. tests/cli_log_format_test.cc holds their regular expressions.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "src/base/text.h"
+#include "src/cli/train_log.h"
+
+namespace kinet {
+namespace {
+
+// Six significant digits, as a C++ stream prints them: a small learning rate is not 0.000000.
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+std::string output_line(const char* net, size_t index, const OutputValue& output) {
+  std::string line =
+      fmt::format("    {} net output #{}: {} = {}", net, index, output.name, number(output.value));
+  if (output.loss_weight != 0) {
+    line += fmt::format(" (* {} = {} loss)", number(output.loss_weight),
+                        number(output.loss_weight * output.value));
+  }
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> start_lines(const StartRecord& r) {
+  std::vector<std::string> out;
+  out.push_back(r.seed_chosen ? fmt::format("Seed: {} (from the clock; --seed {} repeats this run)",
+                                            r.seed, r.seed)
+                              : fmt::format("Seed: {}", r.seed));
+  out.push_back(fmt::format("Threads: {}", r.threads));
+  if (r.batch > 0) {
+    std::string data = fmt::format("Data: batch {}", r.batch);
+    if (r.iter_size > 1)
+      data += fmt::format(" x iter_size {} = {}", r.iter_size, r.batch * r.iter_size);
+    if (r.train_items > 0) {
+      data += fmt::format(" of {} training items; {:.6g} iterations an epoch",
+                          with_commas(r.train_items), r.iterations_per_epoch);
+    }
+    out.push_back(data);
+  }
+  const std::string begin = r.resumed_from.empty()
+                                ? std::string("Start: from the beginning")
+                                : fmt::format("Start: resumed from {}", r.resumed_from);
+  out.push_back(fmt::format("{}; iterations {} to {}, optimizer history {}", begin,
+                            with_commas(r.iteration), with_commas(r.max_iterations), r.history));
+  return out;
+}
+
+void CaffeLog::on_start(const StartRecord& r) {
+  for (const std::string& line : start_lines(r)) line_(line);
+  line_(fmt::format("Solving {}", r.net_name));
+  line_(fmt::format("Learning Rate Policy: {}", r.lr_policy));
+}
+
+void CaffeLog::on_display(const DisplayRecord& r) {
+  const double rate = std::isfinite(r.iterations_per_second) ? r.iterations_per_second : 0;
+  line_(fmt::format("Iteration {} ({} iter/s, {}s/{} iters), loss = {}", r.iteration, number(rate),
+                    number(r.seconds_since_last), r.since_last, number(r.loss)));
+  for (size_t i = 0; i < r.outputs.size(); ++i) line_(output_line("Train", i, r.outputs[i]));
+  line_(fmt::format("Iteration {}, lr = {}", r.iteration, number(r.learning_rate)));
+}
+
+void CaffeLog::on_test(const TestRecord& r) {
+  line_(fmt::format("Iteration {}, Testing net (#{})", r.iteration, r.net));
+  for (size_t i = 0; i < r.outputs.size(); ++i) line_(output_line("Test", i, r.outputs[i]));
+  if (!r.coverage.empty() && coverage_told_.insert(r.net).second) line_("Note: " + r.coverage);
+}
+
+void CaffeLog::on_snapshot(int64_t, const std::string& path) {
+  std::filesystem::path model(path);
+  model.replace_extension(".caffemodel");
+  line_("Snapshotting to binary proto file " + model.string());
+  line_("Snapshotting solver state to binary proto file " + path);
+}
+
+void CaffeLog::on_note(const std::string& text) { line_("Note: " + text); }
+
+void CaffeLog::on_warning(const std::string& text) { warning_(text); }
+
+void CaffeLog::on_finish(const FinishRecord& r) {
+  line_(fmt::format("Iteration {}, loss = {}", r.iteration, number(r.loss)));
+  if (r.reason != "max_iter") line_("Ended by: " + r.reason);
+  line_(r.reason == "interrupted" ? "Optimization stopped early." : "Optimization Done.");
+}
+
+}  // namespace kinet
