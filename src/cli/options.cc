@@ -1,0 +1,56 @@
+#include "src/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "src/base/check.h"
+
+namespace kinet {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kMaxThreads = 1024;  // more is a typing error
+
+}  // namespace
+
+void add_threads_flag(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "threads a layer may use; 0 = all cores")
+      ->check(CLI::Range(0, kMaxThreads))
+      ->capture_default_str();
+}
+
+int resolve_threads(int threads) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return threads > 0 ? threads : std::clamp(cores, 1, kMaxThreads);
+}
+
+void add_gpu_flag(CLI::App& app, std::string& gpu) {
+  app.add_option("--gpu", gpu, "GPUs to use: not in this release, which has no CUDA back-end");
+}
+
+void refuse_gpu(const std::string& gpu) {
+  KINET_CHECK(
+      gpu.empty(),
+      "--gpu {}: no CUDA back-end in this build\nhint: leave --gpu out to compute on the CPU; "
+      "'kinet devices' tells what there is",
+      gpu);
+}
+
+void add_weights_flag(CLI::App& app, std::vector<std::string>& weights) {
+  app.add_option("--weights", weights, ".caffemodel files, copied by layer name: a,b")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
+void require_file(const std::string& path, const std::string& what) {
+  std::error_code error;
+  KINET_CHECK(fs::exists(path, error),
+              "{}: no such file\nhint: {} takes the path of a file; it is "
+              "looked for from {}",
+              path, what, fs::current_path(error).string());
+  KINET_CHECK(!fs::is_directory(path, error), "{}: is a folder, but {} takes a file", path, what);
+}
+
+}  // namespace kinet

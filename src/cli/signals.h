@@ -1,0 +1,23 @@
+// Signals while training: SIGINT or SIGTERM: snapshot and stop; a second one: stop now; a third one
+// ends the process at once. SIGHUP: snapshot and go on.
+//
+// A handler may only set flags and write bytes; the solver looks at the flags after every
+// iteration. REQUIRES: one object at a time; the process has one set of handlers.
+#pragma once
+
+#include "src/solver/solver.h"
+
+namespace kinet {
+
+class TrainingSignals {
+ public:
+  explicit TrainingSignals(SolverControl& control);
+  ~TrainingSignals();  // puts the former handlers back
+  TrainingSignals(const TrainingSignals&) = delete;
+  TrainingSignals& operator=(const TrainingSignals&) = delete;
+
+  // The signal that asked for the end, or 0.
+  int stopped_by() const;
+};
+
+}  // namespace kinet

@@ -1,0 +1,168 @@
+// kinet train: runs a solver file.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "src/base/build_info.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/cli/command.h"
+#include "src/cli/console.h"
+#include "src/cli/options.h"
+#include "src/cli/signals.h"
+#include "src/cli/train_log.h"
+#include "src/solver/observer_list.h"
+#include "src/solver/run_directory.h"
+#include "src/solver/solver.h"
+
+namespace kinet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Only what went wrong, and how it ended.
+class QuietLog : public SolverObserver {
+ public:
+  explicit QuietLog(Console& console) : console_(console) {}
+  void on_warning(const std::string& text) override { console_.warning(text); }
+  void on_finish(const FinishRecord& r) override {
+    console_.line(fmt::format("iteration {}: {}; loss {:.6g}", r.iteration, r.reason, r.loss));
+  }
+
+ private:
+  Console& console_;
+};
+
+std::unique_ptr<SolverObserver> make_log(Console& console, bool quiet) {
+  if (quiet) return std::make_unique<QuietLog>(console);
+  const LineSink line = [&console](const std::string& text) { console.line(text); };
+  const LineSink warning = [&console](const std::string& text) { console.warning(text); };
+  if (console.mode() == Console::Mode::kLog) return std::make_unique<CaffeLog>(line, warning);
+  return std::make_unique<LiveLog>(
+      LiveLog::Screen{line, warning, [&console](const std::string& text) { console.live(text); },
+                      [&console] { return console.width(); }});
+}
+
+std::string net_line(Net& net) {
+  std::string line = fmt::format("Net: {}, {} layers, {} parameters", net.name(), net.layer_count(),
+                                 with_commas(net.parameter_count()));
+  if (net.macs() > 0) line += fmt::format(", {:.3g} G multiply-adds a batch", net.macs() / 1e9);
+  return line + fmt::format(", {} of activations", human_bytes(net.activation_bytes()));
+}
+
+// A folder that was made for a run which then could not begin is taken away again, if empty.
+class FolderGuard {
+ public:
+  explicit FolderGuard(fs::path folder) : folder_(std::move(folder)) {}
+  ~FolderGuard() {
+    std::error_code ignored;
+    if (!kept_) fs::remove(folder_, ignored);
+  }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path folder_;
+  bool kept_ = false;
+};
+
+class Train : public Command {
+ public:
+  static CommandType describe() {
+    return {"train", "train a net as a solver file says",
+            "kinet train models/lenet/solver.prototxt --set max_iter=200"};
+  }
+
+  void configure(CLI::App& app) override {
+    app.add_option("SOLVER", solver_, "solver file (.prototxt)")->required();
+    add_weights_flag(app, options_.weights);
+    app.add_option("--resume,--snapshot", options_.resume, "go on from this .solverstate");
+    app.add_option("--out", out_, "run directory [runs/<name>-<date>-<time>]");
+    app.add_option("--set", options_.set, "a solver field that wins over the file: base_lr=0.02")
+        ->allow_extra_args(false);
+    add_threads_flag(app, options_.threads);
+    app.add_option("--seed", seed_, "seed of all random numbers; wins over random_seed");
+    add_gpu_flag(app, gpu_);
+    app.add_flag("--quiet", quiet_, "print only warnings and the end");
+  }
+
+  int run() override {
+    refuse_gpu(gpu_);
+    require_file(solver_, "train");
+    if (!options_.resume.empty()) require_file(options_.resume, "--resume");
+    KINET_CHECK(
+        options_.resume.empty() || options_.weights.empty(),
+        "--resume and --weights exclude each other\nhint: a .solverstate brings its weights; "
+        "--weights begins at iteration 0 with weights that are there");
+    options_.seed = seed_;
+    options_.threads = resolve_threads(options_.threads);
+    const auto config = SolverConfig::load(solver_, options_.set);
+    return train(config);
+  }
+
+ private:
+  int train(const std::shared_ptr<const SolverConfig>& config) {
+    Console console;
+    const ParamNode* name = config->train_net().find("name");
+    const fs::path folder =
+        out_.empty() ? make_run_folder(solver_, name != nullptr ? name->text : "") : fs::path(out_);
+    FolderGuard guard(folder);
+    RunDirectory directory(folder, [&console](const std::string& text) { console.warning(text); });
+    const std::unique_ptr<SolverObserver> log = make_log(console, quiet_);
+    ObserverList observers;
+    observers.add(log.get());
+    observers.add(&directory);
+
+    options_.output_folder = folder.string();
+    Solver solver(config, options_, observers);
+    guard.keep();
+    save_files(*config, directory);
+    if (!quiet_) print_head(console, solver, directory);
+    return drive(solver, directory, console);
+  }
+
+  int drive(Solver& solver, RunDirectory& directory, Console& console) {
+    SolverControl control;
+    const TrainingSignals signals(control);
+    try {
+      const FinishRecord end = solver.run(control);
+      if (!quiet_) print_foot(console, end, directory);
+    } catch (const Error& error) {
+      directory.on_warning(error.what());  // kept with the run; main() prints it
+      throw;
+    }
+    return signals.stopped_by() == 0 ? 0 : 128 + signals.stopped_by();
+  }
+
+  static void save_files(const SolverConfig& config, RunDirectory& directory) {
+    directory.save("solver.prototxt", config.effective_text());
+    const std::string net = config.train_net().to_text();
+    directory.save("net.prototxt", net);
+    for (int i = 0; i < config.test_net_count(); ++i) {
+      const std::string text = config.test_net(i).to_text();
+      if (text != net) directory.save(fmt::format("test_net_{}.prototxt", i), text);
+    }
+  }
+
+  static void print_head(Console& console, Solver& solver, const RunDirectory& directory) {
+    console.line(build_info_line());
+    console.line(net_line(solver.train_net()));
+    console.line("Run directory: " + directory.folder().string());
+  }
+
+  static void print_foot(Console& console, const FinishRecord& end, const RunDirectory& directory) {
+    if (!end.last_snapshot.empty()) console.line("Last snapshot: " + end.last_snapshot);
+    console.line("Report: " + (directory.folder() / "report.html").string());
+  }
+
+  std::string solver_, out_, gpu_;
+  SolverOptions options_;
+  std::optional<uint64_t> seed_;
+  bool quiet_ = false;
+};
+KINET_REGISTER_COMMAND(Train);
+
+}  // namespace
+}  // namespace kinet
