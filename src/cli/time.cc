@@ -1,0 +1,217 @@
+// kinet time: how long each layer takes, forward and backward.
+//
+// Every pass times each layer by itself; a row shows the median over the passes (and the least), so
+// that one interruption by the system does not spoil it. The totals are sums over a pass, again as
+// medians. GFLOP/s counts two operations for each multiply-add of the forward pass; backward makes
+// two products of that size (one for the weights, one for the input).
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/cli/command.h"
+#include "src/cli/options.h"
+#include "src/cli/table.h"
+#include "src/math/blas.h"
+#include "src/net/net.h"
+
+namespace kinet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kWarmUp = 3;  // passes: caches, page faults and prefetching threads settle
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double least(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+}
+
+struct LayerTimes {
+  std::vector<double> forward, backward;  // ms, one a pass
+};
+
+struct Measurement {
+  std::vector<LayerTimes> layers;
+  std::vector<double> forward, backward, both, data;  // ms a pass; the first three without data
+};
+
+template <class Action>
+double time_ms(const Action& action) {
+  const Clock::time_point begin = Clock::now();
+  action();
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+class Stopwatch {
+ public:
+  Stopwatch(Net& net, int threads) : net_(net) {
+    context_.phase = net.spec().state.phase;
+    context_.threads = threads;
+    context_.seed = 1;
+  }
+
+  Measurement measure(int iterations) {
+    for (int i = 0; i < kWarmUp; ++i) pass(nullptr);
+    Measurement out;
+    out.layers.resize(net_.layer_count());
+    for (int i = 0; i < iterations; ++i) pass(&out);
+    return out;
+  }
+
+ private:
+  bool is_data(int layer) const { return net_.layer(layer).type().is_data; }
+
+  void pass(Measurement* out) {
+    double forward = 0, backward = 0, data = 0;
+    for (int i = 0; i < net_.layer_count(); ++i) {
+      const double ms = time_ms([&] { net_.forward_layer(context_, i); });
+      (is_data(i) ? data : forward) += ms;
+      if (out != nullptr) out->layers[i].forward.push_back(ms);
+    }
+    net_.zero_gradients();
+    for (int i = net_.layer_count() - 1; i >= 0; --i) {
+      if (!net_.layer_runs_backward(i)) continue;
+      const double ms = time_ms([&] { net_.backward_layer(context_, i); });
+      backward += ms;
+      if (out != nullptr) out->layers[i].backward.push_back(ms);
+    }
+    ++context_.pass;
+    if (out == nullptr) return;
+    out->forward.push_back(forward);
+    out->backward.push_back(backward);
+    out->both.push_back(forward + backward);
+    out->data.push_back(data);
+  }
+
+  Net& net_;
+  Context context_;
+};
+
+// Images a pass: the batch of the first data layer, else the first dimension of the first top.
+int64_t batch_of(const Net& net) {
+  for (const BatchSource* source : net.batch_sources()) return source->batch_size();
+  return net.layer_count() > 0 && !net.tops(0).empty() ? net.tops(0)[0]->shape().num() : 1;
+}
+
+std::string gflops(double operations, double ms) {
+  return operations > 0 && ms > 0 ? fmt::format("{:.1f}", operations / ms / 1e6) : "";
+}
+
+class Time : public Command {
+ public:
+  static CommandType describe() {
+    return {"time", "time of each layer, forward and backward",
+            "kinet time models/lenet/net.prototxt --iterations 20"};
+  }
+
+  void configure(CLI::App& app) override {
+    app.add_option("NET", net_, "net file (.prototxt)")->required();
+    app.add_option("--iterations", iterations_, "passes to time")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    app.add_option("--phase", phase_, "TRAIN or TEST")
+        ->check(CLI::IsMember({"TRAIN", "TEST"}, CLI::ignore_case))
+        ->capture_default_str();
+    add_threads_flag(app, threads_);
+    add_gpu_flag(app, gpu_);
+    app.add_flag("--json", json_, "print JSON instead of a table");
+  }
+
+  int run() override {
+    refuse_gpu(gpu_);
+    require_file(net_, "time");
+    const int threads = resolve_threads(threads_);
+    const ParamNode root = load_net_file(net_);
+    NetOptions options;
+    options.state.phase = phase_ == "TEST" ? Phase::kTest : Phase::kTrain;
+    options.state = merge_state(root, options.state);
+    options.threads = threads;
+    Net net(root, options);
+    const Measurement measured = Stopwatch(net, threads).measure(iterations_);
+    const std::string text =
+        json_ ? as_json(net, measured, threads) : as_table(net, measured, threads);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+
+ private:
+  std::string as_table(const Net& net, const Measurement& m, int threads) const {
+    const double total = median(m.both);
+    Table table({"layer", "type", "output", ">forward ms", ">min", ">GFLOP/s", ">backward ms",
+                 ">min", ">GFLOP/s", ">share"});
+    for (int i = 0; i < net.layer_count(); ++i) {
+      const Layer& layer = net.layer(i);
+      const double forward = median(m.layers[i].forward), backward = median(m.layers[i].backward);
+      const bool has_backward = !m.layers[i].backward.empty();
+      const bool data = layer.type().is_data;
+      table.add({layer.name(), layer.type().type,
+                 net.tops(i).empty() ? "" : net.tops(i)[0]->shape().str(),
+                 fmt::format("{:.3f}", forward), fmt::format("{:.3f}", least(m.layers[i].forward)),
+                 gflops(2 * layer.macs(), forward),
+                 has_backward ? fmt::format("{:.3f}", backward) : "",
+                 has_backward ? fmt::format("{:.3f}", least(m.layers[i].backward)) : "",
+                 has_backward ? gflops(4 * layer.macs(), backward) : "",
+                 data ? "data" : fmt::format("{:.1f} %", 100 * (forward + backward) / total)});
+    }
+    std::string out =
+        fmt::format("{}: phase {}, {} threads, {}, {} passes after {} to warm up\n\n", net.name(),
+                    phase_, threads, blas_description(), iterations_, kWarmUp);
+    out += table.str() + "\n";
+    out += fmt::format("Average Forward pass: {:.3f} ms.\n", median(m.forward));
+    out += fmt::format("Average Backward pass: {:.3f} ms.\n", median(m.backward));
+    out += fmt::format("Average Forward-Backward: {:.3f} ms.\n", total);
+    out += fmt::format("Data layers: {:.3f} ms a pass, not in the lines above.\n", median(m.data));
+    return out + fmt::format("{} images/s without data, {} with.\n", images(net, total),
+                             images(net, total + median(m.data)));
+  }
+
+  static std::string images(const Net& net, double ms) {
+    return ms > 0 ? with_commas(std::llround(1000.0 * static_cast<double>(batch_of(net)) / ms))
+                  : "–";
+  }
+
+  std::string as_json(const Net& net, const Measurement& m, int threads) const {
+    nlohmann::ordered_json out{{"net", net.name()},
+                               {"phase", phase_},
+                               {"threads", threads},
+                               {"blas", blas_description()},
+                               {"iterations", iterations_},
+                               {"batch", batch_of(net)},
+                               {"forward_ms", median(m.forward)},
+                               {"backward_ms", median(m.backward)},
+                               {"forward_backward_ms", median(m.both)},
+                               {"data_ms", median(m.data)},
+                               {"layers", nlohmann::ordered_json::array()}};
+    for (int i = 0; i < net.layer_count(); ++i) {
+      const Layer& layer = net.layer(i);
+      out["layers"].push_back({{"name", layer.name()},
+                               {"type", layer.type().type},
+                               {"macs", layer.macs()},
+                               {"forward_ms", median(m.layers[i].forward)},
+                               {"forward_min_ms", least(m.layers[i].forward)},
+                               {"backward_ms", median(m.layers[i].backward)},
+                               {"backward_min_ms", least(m.layers[i].backward)}});
+    }
+    return out.dump(2) + "\n";
+  }
+
+  std::string net_, gpu_;
+  std::string phase_ = "TRAIN";
+  int iterations_ = 20, threads_ = 0;
+  bool json_ = false;
+};
+KINET_REGISTER_COMMAND(Time);
+
+}  // namespace
+}  // namespace kinet
