@@ -112,10 +112,11 @@ TEST(Filler, BilinearKernels) {
     const std::vector<float> x = filled("type: 'bilinear'", {2, 1, k, k});
     const double f = std::ceil(k / 2.0), c = (k - 1) / (2 * f);
     for (int i = 0; i < k * k; ++i) {
-      const double expected = (1 - std::abs((i % k) / f - c)) * (1 - std::abs((i / k) / f - c));
+      const int row = i / k, column = i % k;
+      const double expected = (1 - std::abs(column / f - c)) * (1 - std::abs(row / f - c));
       EXPECT_NEAR(x[i], expected, 1e-6);
       EXPECT_EQ(x[i], x[k * k + i]);
-      EXPECT_EQ(x[i], x[i % k * k + i / k]);  // symmetric
+      EXPECT_EQ(x[i], x[column * k + row]);  // symmetric
     }
   }
   EXPECT_EQ(filled("type: 'bilinear'", {1, 1, 7, 7})[3 * 7 + 3], 1);  // the centre of an odd kernel

@@ -69,8 +69,8 @@ double mean_of(const std::vector<double>& values) {
 
 template <class Draw>
 std::vector<double> draws(const Draw& draw) {
-  std::vector<double> out;
-  for (int i = 0; i < kDraws; ++i) out.push_back(draw());
+  std::vector<double> out(kDraws);
+  for (double& v : out) v = draw();
   return out;
 }
 
