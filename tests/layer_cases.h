@@ -33,6 +33,7 @@ struct LayerCase {
   double step = 1e-2, threshold = 1e-3;
   Phase phase = Phase::kTrain;
   std::string no_gradient = "";  // why there is nothing to check, when there is not
+  bool fixed_batch = false;      // a bottom has no sample axis that could be lengthened
   bool needs_files = false;      // a data layer: cannot be made from this table
 
   std::string text() const {
