@@ -137,7 +137,12 @@ std::vector<Shape> PoolingLayer::reshape(const std::vector<Shape>& bottoms, Work
   make_runs();
   make_table();
   const Shape top{shape.num(), shape.channels(), out_h_, out_w_};
-  if (method_ == Method::kMax) plan.saved(index_, static_cast<size_t>(top.count()));
+  planned_threads_ = plan.threads();
+  if (method_ == Method::kMax) {
+    plan.saved(index_, static_cast<size_t>(top.count()));
+  } else {
+    plan.temporary(rows_, static_cast<size_t>(planned_threads_ * window_.w.size));
+  }
   return std::vector<Shape>(static_cast<size_t>(top_count()), top);
 }
 
@@ -212,34 +217,37 @@ void PoolingLayer::max_plane(const float* x, float* y, int32_t* index) const {
   }
 }
 
-void PoolingLayer::ave_plane(const float* x, float* y) const {
+// A window is summed down its columns first: whole rows at once, for all windows of an output row.
+void PoolingLayer::ave_plane(const float* x, float* y, float* row) const {
   const int64_t width = window_.w.size;
   for (int64_t i = 0; i < out_h_; ++i) {
     const Rows rows = rows_of(i);
+    std::copy_n(x + rows.first * width, width, row);
+    if (rows.rows > 1)
+      vec().add_rows(rows.rows - 1, width, x + (rows.first + 1) * width, width, row, 0);
     for (const Run& run : runs_) {
-      vec().ave_pool_row(
-          {run.end - run.begin, static_cast<int>(rows.rows), static_cast<int>(run.cols),
-           static_cast<int>(window_.w.stride), x + rows.first * width + run.first, width},
-          factor(rows, run), y + i * out_w_ + run.begin);
+      vec().ave_pool_row({run.end - run.begin, 1, static_cast<int>(run.cols),
+                          static_cast<int>(window_.w.stride), row + run.first, width},
+                         factor(rows, run), y + i * out_w_ + run.begin);
     }
   }
 }
 
-void PoolingLayer::ave_plane_backward(const float* dy, float* dx) const {
+void PoolingLayer::ave_plane_backward(const float* dy, float* dx, float* row) const {
   const int64_t width = window_.w.size;
   std::fill_n(dx, window_.image(), 0.0f);
   for (int64_t i = 0; i < out_h_; ++i) {
     const Rows rows = rows_of(i);
+    std::fill_n(row, width, 0.0f);
     for (const Run& run : runs_) {
       const float share = factor(rows, run);
-      for (int64_t r = rows.first; r < rows.first + rows.rows; ++r) {
-        for (int64_t j = run.begin; j < run.end; ++j) {
-          const float add = share * dy[i * out_w_ + j];
-          float* out = dx + r * width + run.first + (j - run.begin) * window_.w.stride;
-          for (int64_t c = 0; c < run.cols; ++c) out[c] += add;
-        }
+      for (int64_t j = run.begin; j < run.end; ++j) {
+        const float add = share * dy[i * out_w_ + j];
+        float* out = row + run.first + (j - run.begin) * window_.w.stride;
+        for (int64_t c = 0; c < run.cols; ++c) out[c] += add;
       }
     }
+    vec().add_rows(rows.rows, width, row, 0, dx + rows.first * width, width);
   }
 }
 
@@ -250,10 +258,11 @@ void PoolingLayer::forward(const Context& context, Tensors bottoms, Tensors tops
   float* y = tops[0]->data();
   float* places = tops.size() > 1 ? tops[1]->data() : nullptr;
   const int64_t image = window_.image(), pixels = out_h_ * out_w_;
-  parallel_for(context.threads, planes_, [&](int64_t begin, int64_t end, int) {
+  const int threads = std::min(context.threads, planned_threads_);
+  parallel_for(threads, planes_, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
       if (method_ == Method::kAve) {
-        ave_plane(x + p * image, y + p * pixels);
+        ave_plane(x + p * image, y + p * pixels, rows_.data() + thread * window_.w.size);
         continue;
       }
       int32_t* at = index() + p * pixels;
@@ -269,10 +278,11 @@ void PoolingLayer::backward(const Context& context, Tensors tops, Tensors bottom
   const float* dy = tops[0]->diff();
   float* dx = bottoms[0]->diff();
   const int64_t image = window_.image(), pixels = out_h_ * out_w_;
-  parallel_for(context.threads, planes_, [&](int64_t begin, int64_t end, int) {
+  const int threads = std::min(context.threads, planned_threads_);
+  parallel_for(threads, planes_, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
       if (method_ == Method::kAve) {
-        ave_plane_backward(dy + p * pixels, dx + p * image);
+        ave_plane_backward(dy + p * pixels, dx + p * image, rows_.data() + thread * window_.w.size);
         continue;
       }
       const int32_t* at = index() + p * pixels;

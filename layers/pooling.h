@@ -52,8 +52,9 @@ class PoolingLayer : public Layer {
   float factor(const Rows& rows, const Run& run) const;
   void make_table();
   void max_plane(const float* x, float* y, int32_t* index) const;
-  void ave_plane(const float* x, float* y) const;
-  void ave_plane_backward(const float* dy, float* dx) const;
+  // `row`: room for one row of the image.
+  void ave_plane(const float* x, float* y, float* row) const;
+  void ave_plane_backward(const float* dy, float* dx, float* row) const;
   int32_t* index() { return reinterpret_cast<int32_t*>(index_.data()); }
 
   Method method_ = Method::kMax;
@@ -62,7 +63,9 @@ class PoolingLayer : public Layer {
   int64_t planes_ = 0, out_h_ = 0, out_w_ = 0;
   std::vector<Run> runs_;       // of one output row: clipped windows alone, whole ones together
   std::vector<int32_t> table_;  // MAX on small planes: the pixel of every tap of every window
-  Workspace index_;             // MAX: where each maximum was, int32
+  int planned_threads_ = 1;
+  Workspace rows_;   // AVE: a row of the image for each thread
+  Workspace index_;  // MAX: where each maximum was, int32
 };
 
 }  // namespace kinet

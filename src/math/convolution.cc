@@ -12,9 +12,9 @@ namespace kinet {
 
 namespace {
 
-constexpr int64_t kBlockFloats = 256 * 1024;  // 1 MB of columns: about a core's second-level cache
-constexpr int64_t kMinColumns = 64;           // fewer columns make a product inefficient
-constexpr int64_t kBandColumns = 256;         // at least this many in a band of a large image
+constexpr int64_t kBlockFloats = 64 * 1024;  // 256 KB of columns: a part of a core's L2 cache
+constexpr int64_t kMinColumns = 64;          // fewer columns make a product inefficient
+constexpr int64_t kBandColumns = 256;        // at least this many in a band of a large image
 constexpr int64_t kMaxPartialFloats = 8 * 1024 * 1024;  // 32 MB of weight gradients of threads
 
 }  // namespace

@@ -56,7 +56,7 @@ struct VecKernels {
   // For planes whose rows are too short to be worth a call each. REQUIRES: taps > 0
   void (*max_pool_table)(int64_t n, int taps, const int32_t* table, const float* x, float* y,
                          int32_t* index);
-  // Rows of n floats, `x_step` and `y_step` floats apart: y = x, and y += x.
+  // Rows of n floats, `x_step` and `y_step` floats apart (0: the same row): y = x, and y += x.
   void (*copy_rows)(int64_t rows, int64_t n, const float* x, int64_t x_step, float* y,
                     int64_t y_step);
   void (*add_rows)(int64_t rows, int64_t n, const float* x, int64_t x_step, float* y,
