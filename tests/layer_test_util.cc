@@ -73,7 +73,7 @@ void OneLayer::make_blobs() {
 
 void OneLayer::reshape(const std::vector<Shape>& bottoms) {
   for (size_t b = 0; b < bottoms.size(); ++b) bottoms_[b]->resize(bottoms[b]);
-  WorkspacePlan plan(scratch_);
+  WorkspacePlan plan(scratch_, options_.threads);
   make_tops(layer_->reshape(bottoms, plan));
 }
 
