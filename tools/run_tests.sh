@@ -18,5 +18,5 @@ if [ -f "$details" ] && grep -q ': Skipped$' "$details"; then
   grep -A1 ': Skipped$' "$details" | grep -v -e ': Skipped$' -e '^--$' | sort | uniq -c
 fi
 echo "Summary of $build, label $label:"
-sed -n '/tests passed/,$p' "$log" | grep -v '^$'
+sed -n '/tests passed/,$p' "$log" | grep -v -e '^$' -e '^\[ERROR_MESSAGE'
 exit "$status"

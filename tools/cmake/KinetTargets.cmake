@@ -25,7 +25,7 @@ endfunction()
 function(kinet_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE kinet_lib)
-  target_link_options(${name} PRIVATE -Wl,--as-needed -Wl,--allow-shlib-undefined)
+  target_link_options(${name} PRIVATE -Wl,--as-needed)
 endfunction()
 
 # Loops over floats: vectorise, and promise that nobody reads errno or floating-point traps. The
