@@ -21,7 +21,8 @@ def folder_of(name):
 
 
 def comment_lines(text):
-    return sum(1 for line in text if line.lstrip().startswith("//"))
+    """Lines with a comment, whole or at their end; a "//" inside a string is rare enough."""
+    return sum(1 for line in text if line.lstrip().startswith("//") or " // " in line)
 
 
 def main():
