@@ -131,4 +131,25 @@ inline std::string solver_text(const std::string& net, const std::string& fields
   return "net_param { name: 'small'\n" + net + "}\n" + fields + "\n";
 }
 
+inline const std::string kNoSnapshot = " snapshot_after_train: false ";
+
+// Every test runs in a folder of its own with 23 images to train on and 7 to test.
+class SolverTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_, "train", 23);
+    write_images(folder_, "test", 7);
+    options_.output_folder = folder_.str();
+  }
+
+  std::string net(const std::string& between = kRelu, int train_batch = 4,
+                  int test_batch = 3) const {
+    return data_layer(folder_, "train", train_batch, "TRAIN") +
+           data_layer(folder_, "test", test_batch, "TEST") + classifier(between);
+  }
+
+  TemporaryFolder folder_;
+  SolverOptions options_;
+};
+
 }  // namespace kinet
