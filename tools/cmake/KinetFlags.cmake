@@ -28,9 +28,6 @@ target_include_directories(kinet_flags SYSTEM INTERFACE
   ${KINET_GENERATED_DIR} ${KINET_GENERATED_DIR}/src/proto)
 target_link_libraries(kinet_flags INTERFACE kinet_libraries)
 target_compile_options(kinet_flags INTERFACE -Wall -Wextra -fno-semantic-interposition)
-if(NOT KINET_OPENMP)
-  target_compile_options(kinet_flags INTERFACE -Wno-unknown-pragmas)
-endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarm on every operator+(const char*, std::string), GCC bug 105651.
   target_compile_options(kinet_flags INTERFACE -Wno-restrict)

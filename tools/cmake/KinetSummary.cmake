@@ -38,8 +38,6 @@ endif()
 message(STATUS "kinet ${PROJECT_VERSION}: ${build_text}, ${CMAKE_CXX_COMPILER_ID} "
                "${CMAKE_CXX_COMPILER_VERSION}")
 kinet_row("OpenBLAS" TRUE "${OpenBLAS_VERSION}: matrix products on the CPU" "")
-kinet_row("OpenMP" "${KINET_OPENMP}" "threads inside a layer"
-  "layers run on one thread (KINET_OPENMP=OFF)")
 kinet_row("OpenCV" TRUE "${OpenCVParts_VERSION}: image reading, in libkinet_image.so" "")
 kinet_row("OpenCV dnn" "${OpenCVParts_dnn_FOUND}" "tests compare our models with it"
   "those tests are left out (libopencv-dnn-dev)")
