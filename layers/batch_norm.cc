@@ -61,7 +61,7 @@ std::vector<Shape> BatchNormLayer::reshape(const std::vector<Shape>& bottoms, Wo
   }
   broadcast_ = {shape.num(), channels, shape.axes() > 2 ? shape.count(2) : 1};
   for (auto* values : {&mean_, &variance_}) values->resize(static_cast<size_t>(channels));
-  for (auto* values : {&inverse_std_, &shift_}) values->resize(static_cast<size_t>(channels));
+  for (auto* values : {&center_, &inverse_std_}) values->resize(static_cast<size_t>(channels));
   return {shape};
 }
 
@@ -111,12 +111,11 @@ void BatchNormLayer::forward(const Context& context, Tensors bottoms, Tensors to
     update_buffers();
   }
   for (size_t c = 0; c < mean_.size(); ++c) {
-    const double inverse = 1 / std::sqrt(variance_[c] + eps_);
-    inverse_std_[c] = static_cast<float>(inverse);
-    shift_[c] = static_cast<float>(-mean_[c] * inverse);
+    center_[c] = static_cast<float>(mean_[c]);
+    inverse_std_[c] = static_cast<float>(1 / std::sqrt(variance_[c] + eps_));
   }
-  broadcast_affine(context.threads, broadcast_, bottoms[0]->data(), inverse_std_.data(),
-                   shift_.data(), tops[0]->data());
+  broadcast_normalize(context.threads, broadcast_, bottoms[0]->data(), center_.data(),
+                      inverse_std_.data(), tops[0]->data());
 }
 
 void BatchNormLayer::backward(const Context& context, Tensors tops, Tensors bottoms,

@@ -45,9 +45,9 @@ class BatchNormLayer : public Layer {
   void update_buffers();
 
   bool mode_given_ = false, always_stored_ = false;
-  bool used_stored_ = false;                // by the last forward pass
-  std::vector<double> mean_, variance_;     // of the last forward pass
-  std::vector<float> inverse_std_, shift_;  // y = x * inverse_std + shift
+  bool used_stored_ = false;                 // by the last forward pass
+  std::vector<double> mean_, variance_;      // of the last forward pass
+  std::vector<float> center_, inverse_std_;  // y = (x - center) * inverse_std
 };
 
 }  // namespace kinet

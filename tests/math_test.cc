@@ -60,6 +60,8 @@ TEST_P(Vec, ElementWiseKernelsMatchScalarLoops) {
        [](double a, double, double) { return a + 0.25; }},
       {[&](auto n, auto a, auto, auto y) { k.scale_shift(n, 2.0f, 0.25f, a, y); },
        [](double a, double, double) { return 2 * a + 0.25; }},
+      {[&](auto n, auto a, auto, auto y) { k.shift_scale(n, 0.25f, 2.0f, a, y); },
+       [](double a, double, double) { return (a + 0.25) * 2; }},
       {[&](auto n, auto a, auto b, auto y) { k.add(n, a, b, y); },
        [](double a, double b, double) { return a + b; }},
       {[&](auto n, auto a, auto b, auto y) { k.sub(n, a, b, y); },

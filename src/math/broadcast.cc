@@ -46,6 +46,22 @@ void broadcast_affine(int threads, const Broadcast& b, const float* x, const flo
   });
 }
 
+void broadcast_normalize(int threads, const Broadcast& b, const float* x, const float* mean,
+                         const float* factor, float* y) {
+  const int64_t rows = b.inner == 1 ? b.outer : b.outer * b.count;
+  parallel_for(useful_threads(threads, b), rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      if (b.inner == 1) {
+        vec().sub(b.count, x + row * b.count, mean, y + row * b.count);
+        vec().mul(b.count, y + row * b.count, factor, y + row * b.count);
+      } else {
+        const int64_t d = row % b.count;
+        vec().shift_scale(b.inner, -mean[d], factor[d], x + row * b.inner, y + row * b.inner);
+      }
+    }
+  });
+}
+
 void broadcast_sum(int threads, const Broadcast& b, const float* x, double* out) {
   parallel_for(useful_threads(threads, b), b.count, [&](int64_t begin, int64_t end, int) {
     std::fill(out + begin, out + end, 0.0);

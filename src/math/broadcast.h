@@ -17,6 +17,10 @@ struct Broadcast {
 void broadcast_affine(int threads, const Broadcast& b, const float* x, const float* scale,
                       const float* shift, float* y);
 
+// y = (x - mean) * factor: exactly 0 where x is the mean, which x * factor + shift is not.
+void broadcast_normalize(int threads, const Broadcast& b, const float* x, const float* mean,
+                         const float* factor, float* y);
+
 // out[d] = sum over outer and inner of x, in double.
 void broadcast_sum(int threads, const Broadcast& b, const float* x, double* out);
 

@@ -27,6 +27,7 @@ struct VecKernels {
   void (*scale)(int64_t n, float a, const float* x, float* y);                 // y = a x
   void (*add_scalar)(int64_t n, float a, const float* x, float* y);            // y = x + a
   void (*scale_shift)(int64_t n, float a, float b, const float* x, float* y);  // y = a x + b
+  void (*shift_scale)(int64_t n, float a, float b, const float* x, float* y);  // y = (x + a) b
   void (*add)(int64_t n, const float* a, const float* b, float* y);
   void (*sub)(int64_t n, const float* a, const float* b, float* y);
   void (*mul)(int64_t n, const float* a, const float* b, float* y);
