@@ -74,7 +74,8 @@ class Checks {
   void this_version() {
     if (solver_.get_enum("solver_mode") == "GPU") {
       error("solver_mode",
-            "this build has no CUDA back-end\nhint: use solver_mode: CPU or --gpu none");
+            "this build has no CUDA back-end\nhint: use solver_mode: CPU, in the file or by --set "
+            "solver_mode=CPU");
     }
     if (solver_.get_enum("snapshot_format") == "HDF5") {
       error("snapshot_format",

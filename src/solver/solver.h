@@ -62,7 +62,8 @@ class SolverConfig {
 
 class Solver {
  public:
-  // Builds the nets, restores or loads weights, checks that snapshots can be written.
+  // Builds the nets, restores or loads weights, checks that snapshots can be written. What the
+  // configuration, the nets and the weights have to note goes to observer.on_note() meanwhile.
   Solver(std::shared_ptr<const SolverConfig> config, const SolverOptions& options,
          SolverObserver& observer);
   ~Solver();
