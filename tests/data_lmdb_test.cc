@@ -1,4 +1,5 @@
 // LMDB databases: reading back what was written, and every way in which one can be unusable.
+#include <lmdb.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -128,6 +129,47 @@ TEST(Lmdb, OpensDoNotLockEachOtherOut) {
   EXPECT_EQ(s.label, 3);
   EXPECT_FALSE(std::filesystem::exists(path + "/lock.mdb"));
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+// Nor does a program that is writing at this moment, with locks, as Caffe's tools do.
+TEST(Lmdb, WriterDoesNotLockUsOut) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 5);
+  MDB_env* env = nullptr;
+  MDB_txn* writing = nullptr;
+  ASSERT_EQ(mdb_env_create(&env), MDB_SUCCESS);
+  ASSERT_EQ(mdb_env_open(env, path.c_str(), 0, 0664), MDB_SUCCESS);
+  ASSERT_EQ(mdb_txn_begin(env, nullptr, 0, &writing), MDB_SUCCESS);
+  EXPECT_EQ(open_lmdb(path)->items(), 5);
+  mdb_txn_abort(writing);
+  mdb_env_close(env);
+}
+
+// Field numbers and types as Caffe's databases have them, byte by byte.
+TEST(Lmdb, DatumOnTheWire) {
+  const std::string wire = std::string("\x08\x01\x10\x02\x18\x03", 6) +  // 1 x 2 x 3
+                           std::string("\x22\x06ukinet", 8) +            // data, 6 bytes
+                           std::string("\x28\xac\x02", 3);               // label 300
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db");
+    writer.put("0", wire);
+    // Two floats, each with its tag, as proto2 writes them: 1 and -2.
+    writer.put("1", std::string("\x08\x01\x10\x01\x18\x02\x35\0\0\x80\x3f\x35\0\0\0\xc0", 16));
+    writer.finish();
+  }
+  const auto dataset = open_lmdb(folder / "db");
+  Sample s;
+  dataset->read(0, s);
+  EXPECT_EQ(s.size_str(), "1x2x3");
+  EXPECT_EQ(std::string(s.bytes, s.bytes + 6), "ukinet");
+  EXPECT_EQ(s.label, 300);
+  dataset->read(1, s);
+  EXPECT_EQ(s.floats[0], 1.0f);
+  EXPECT_EQ(s.floats[1], -2.0f);
+  Datum datum = raw_datum(1, 2, 3, 0, 300);
+  datum.set_data("ukinet");
+  EXPECT_EQ(datum.SerializeAsString(), wire);
 }
 
 TEST(Lmdb, ManyThreadsReadAtOnce) {

@@ -207,6 +207,19 @@ TEST(Mean, ReadsBothFormsOfBlob) {
   EXPECT_CONTAINS(message_of([&] { read_mean(wrong); }), "2 values");
 }
 
+// A mean file as Caffe writes it, byte by byte: 1 x 1 x 1 x 2, values 1 and -2.
+TEST(Mean, OnTheWire) {
+  const TemporaryFolder folder;
+  write_mean({1, 1, 2, {1, -2}}, folder / "m");
+  std::ifstream in(folder / "m", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  std::string expected("\x08\x01\x10\x01\x18\x01\x20\x02", 8);
+  const std::string values("\x2a\x08\0\0\x80\x3f\0\0\0\xc0", 10);
+  EXPECT_EQ(bytes.size(), 18u);
+  EXPECT_CONTAINS(bytes, expected);
+  EXPECT_CONTAINS(bytes, values);
+}
+
 TEST(Mean, IsTheMeanAndNamesTheOddOne) {
   const MeanImage mean = compute_mean(CountingDataset(5, 1, 2));  // items 0 to 4: i, i + 10
   EXPECT_EQ(mean.values, (std::vector<float>{2, 12}));
