@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -93,7 +94,7 @@ class Check : public Command {
     const auto config = SolverConfig::load(file_, set_);
     const Params solver = config->params();
     print(fmt::format("Solver: {}, learning rate {} with policy {}", solver.get_string("type"),
-                      solver.get_float("base_lr"), solver.get_string("lr_policy")));
+                      solver.get_float("base_lr"), solver.get_enum("lr_policy")));
     for (const std::string& note : config->notes()) print("note: " + note);
     if (const auto net = check_net(config->train_net(), config->train_state(), "Train net")) {
       print_epochs(*net, solver);

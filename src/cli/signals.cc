@@ -11,13 +11,14 @@
 namespace kinet {
 namespace {
 
-// A signal handler has no argument to carry state in, so these two are the program's only mutable
+// A signal handler has no argument to carry state in, so these are the program's only mutable
 // globals.
 std::atomic<SolverControl*> g_control{nullptr};
 std::atomic<int> g_stopped_by{0};
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kSignals.size()> g_former;
+struct sigaction g_former_pipe;
 
 // write() is allowed in a handler, stdio is not.
 void say(const char* text) {
@@ -53,10 +54,13 @@ TrainingSignals::TrainingSignals(SolverControl& control) {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &g_former[i]);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, &g_former_pipe);
 }
 
 TrainingSignals::~TrainingSignals() {
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &g_former[i], nullptr);
+  sigaction(SIGPIPE, &g_former_pipe, nullptr);
   g_control = nullptr;
 }
 

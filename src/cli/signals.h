@@ -1,5 +1,6 @@
 // Signals while training: SIGINT or SIGTERM: snapshot and stop; a second one: stop now; a third one
-// ends the process at once. SIGHUP: snapshot and go on.
+// ends the process at once. SIGHUP: snapshot and go on. SIGPIPE: ignored, since a log that nobody
+// reads any more is no reason to stop.
 //
 // A handler may only set flags and write bytes; the solver looks at the flags after every
 // iteration. REQUIRES: one object at a time; the process has one set of handlers.

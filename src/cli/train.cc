@@ -129,8 +129,9 @@ class Train : public Command {
     try {
       const FinishRecord end = solver.run(control);
       if (!quiet_) print_foot(console, end, directory);
-    } catch (const Error& error) {
-      directory.on_warning(error.what());  // kept with the run; main() prints it
+    } catch (const Error& error) {  // kept with the run; main() prints it
+      console.clear_live();
+      directory.on_failure(solver.iteration(), error.what());
       throw;
     }
     return signals.stopped_by() == 0 ? 0 : 128 + signals.stopped_by();

@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <ctime>
+#include <limits>
 
 #include "src/base/build_info.h"
 #include "src/base/check.h"
@@ -97,6 +98,8 @@ void RunDirectory::on_start(const StartRecord& record) {
   }
   history_.begin(record);
   try_write(metrics_, "metrics.jsonl", [&](auto& writer) { writer.on_start(record); });
+  started_ = true;
+  for (const std::string& note : early_notes_) on_note(note);
   write_report();
 }
 
@@ -118,11 +121,23 @@ void RunDirectory::on_snapshot(int64_t iteration, const std::string& path) {
 }
 
 void RunDirectory::on_note(const std::string& text) {
+  if (!started_) return early_notes_.push_back(text);
   try_write(metrics_, "metrics.jsonl", [&](auto& writer) { writer.on_note(text); });
 }
 
 void RunDirectory::on_warning(const std::string& text) {
   try_write(metrics_, "metrics.jsonl", [&](auto& writer) { writer.on_warning(text); });
+}
+
+void RunDirectory::on_failure(int64_t iteration, const std::string& message) {
+  on_warning(message);
+  if (history_.finish) return;  // it failed after its end
+  FinishRecord record;
+  record.iteration = iteration;
+  if (!history_.displays.empty()) record.seconds = history_.displays.back().seconds;
+  record.loss = std::numeric_limits<double>::quiet_NaN();
+  record.reason = "failed: " + message.substr(0, message.find('\n'));
+  on_finish(record);
 }
 
 void RunDirectory::on_finish(const FinishRecord& record) {

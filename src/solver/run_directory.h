@@ -38,6 +38,9 @@ class RunDirectory : public SolverObserver {
   // Saves an effective file and shows it in the report.
   void save(const std::string& name, const std::string& text);
 
+  // The run ended with an error: kept in metrics.jsonl and told by the report.
+  void on_failure(int64_t iteration, const std::string& message);
+
   void on_start(const StartRecord& record) override;
   void on_display(const DisplayRecord& record) override;
   void on_test(const TestRecord& record) override;
@@ -57,7 +60,8 @@ class RunDirectory : public SolverObserver {
   Warn warn_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;
-  bool report_works_ = true;
+  bool started_ = false, report_works_ = true;
+  std::vector<std::string> early_notes_;  // told before on_start
   RunHistory history_;
   std::vector<std::pair<std::string, std::string>> files_;
 };

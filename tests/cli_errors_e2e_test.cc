@@ -1,0 +1,114 @@
+// Wrong input: exit status 2, one clear message on stderr, nothing lost.
+// ctest: labels=integration timeout=300
+#include "tests/cli_fixture.h"
+
+namespace kinet {
+namespace {
+
+class CliErrors : public CliTest {
+ protected:
+  // Status 2, and stderr begins with "kinet: " once.
+  std::string error_of(const std::vector<std::string>& arguments, int status = 2) const {
+    const ProcessResult r = kinet(arguments);
+    EXPECT_EQ(r.status, status) << r.out << r.err;
+    EXPECT_EQ(r.err.rfind("kinet: ", 0), 0u) << r.err;
+    EXPECT_EQ(r.err.find("kinet: ", 1), std::string::npos) << r.err;
+    EXPECT_EQ(r.err.find("terminate called"), std::string::npos) << r.err;
+    return r.err;
+  }
+};
+
+TEST_F(CliErrors, UnknownCommandsAndFlagsAreGuessed) {
+  EXPECT_CONTAINS(error_of({"trian", "x"}), "did you mean 'train'?");
+  EXPECT_CONTAINS(error_of({"convret"}), "did you mean 'convert'?");
+  EXPECT_CONTAINS(error_of({"convert", "deplo", "x"}), "did you mean 'convert deploy'?");
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--wieghts", "x"}),
+                  "did you mean '--weights'?");
+  EXPECT_CONTAINS(error_of({"train", "--thread", "2"}), "did you mean '--threads'?");
+  EXPECT_CONTAINS(error_of({"train", "a", "b"}), "'b' is one argument too many");
+  EXPECT_CONTAINS(error_of({"train"}), "SOLVER is required");
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--threads", "two"}), "--threads");
+}
+
+TEST_F(CliErrors, EveryTypingErrorOfANetIsReportedWithItsPlace) {
+  std::string net = kTinyNet;
+  net += "layer { name: \"relu\" type: \"Relu\" bottom: \"ip\" top: \"r\" }\n";
+  net.replace(net.find("num_output"), 10, "numoutput");
+  folder_.write("net.prototxt", net);
+  for (const char* command : {"train", "check"}) {
+    const std::string error = error_of({command, "solver.prototxt"});
+    EXPECT_CONTAINS(error, "did you mean 'ReLU'?");
+    EXPECT_CONTAINS(error, "did you mean 'num_output'?");
+    EXPECT_CONTAINS(error, "net.prototxt:9:25: layer 'ip'");
+  }
+}
+
+TEST_F(CliErrors, MissingFilesAreNamed) {
+  EXPECT_CONTAINS(error_of({"train", "nowhere.prototxt"}), "nowhere.prototxt: no such file");
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--resume", "x.solverstate"}),
+                  "x.solverstate: no such file");
+  EXPECT_CONTAINS(error_of({"test", "net.prototxt", "--weights", "x.caffemodel"}),
+                  "x.caffemodel: no such file");
+  EXPECT_CONTAINS(error_of({"test", "net.prototxt"}), "--weights is required");
+  EXPECT_CONTAINS(error_of({"time", "."}), "is a folder");
+}
+
+TEST_F(CliErrors, WeightsAndStatesAreNotMixedUp) {
+  trained_weights();
+  const std::string as_state = error_of(
+      {"train", "solver.prototxt", "--out", "b", "--resume", "run/solver_iter_3.caffemodel"});
+  EXPECT_CONTAINS(as_state, "--weights");
+  const std::string as_weights = error_of(
+      {"train", "solver.prototxt", "--out", "b", "--weights", "run/solver_iter_3.solverstate"});
+  EXPECT_CONTAINS(as_weights, "--resume");
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--weights", "run/solver_iter_3.caffemodel",
+                            "--resume", "run/solver_iter_3.solverstate"}),
+                  "exclude each other");
+}
+
+TEST_F(CliErrors, ATruncatedModelIsNoticed) {
+  trained_weights();
+  const std::string bytes = read_file(folder_ / "run/solver_iter_3.caffemodel");
+  folder_.write("cut.caffemodel", bytes.substr(0, bytes.size() / 2));
+  EXPECT_CONTAINS(error_of({"test", "net.prototxt", "--weights", "cut.caffemodel"}),
+                  "cut.caffemodel");
+}
+
+TEST_F(CliErrors, AWrongSetIsNamed) {
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--set", "base_lrr=1"}),
+                  "did you mean 'base_lr'?");
+}
+
+TEST_F(CliErrors, GpuIsRefusedWithTheReason) {
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--gpu", "0"}),
+                  "no CUDA back-end in this build");
+}
+
+TEST_F(CliErrors, CheckFindsALabelOutOfRange) {
+  std::string labels(20, '\0');
+  labels[13] = 77;
+  folder_.write("labels-idx1", idx_bytes({20}, labels));
+  const std::string error = error_of({"check", "solver.prototxt"});
+  EXPECT_CONTAINS(error, "13");
+  EXPECT_CONTAINS(error, "77");
+}
+
+TEST_F(CliErrors, CheckCollectsTheErrorsOfItsParts) {
+  std::filesystem::remove(folder_ / "images-idx3");
+  folder_.write("solver.prototxt",
+                std::string(kTinySolver) + "snapshot_prefix: \"/nonexistent-folder/x\"\n");
+  const std::string error = error_of({"check", "solver.prototxt"});
+  EXPECT_CONTAINS(error, "images-idx3");
+  EXPECT_CONTAINS(error, "/nonexistent-folder");
+}
+
+TEST_F(CliErrors, ClassifyNamesWhatItCannotRead) {
+  const std::string weights = trained_weights();
+  EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "cat.jpg"}),
+                  "cat.jpg: no such file");
+  EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "images-idx3:20"}),
+                  "the file has items 0 to 19");
+}
+
+}  // namespace
+}  // namespace kinet
