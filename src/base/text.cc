@@ -11,27 +11,25 @@ namespace {
 
 int lower(char c) { return std::tolower(static_cast<unsigned char>(c)); }
 
-// Levenshtein distance in halves: another case costs 1, any other edit 2.
+// Edit distance in halves: another case costs 1, any other change of one letter 2, and so do two
+// neighbours that changed places ("trian").
 int edit_distance(const std::string& a, const std::string& b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = 2 * static_cast<int>(j);
+  const size_t columns = b.size() + 1;
+  std::vector<int> before(columns), last(columns), row(columns);
+  for (size_t j = 0; j < columns; ++j) last[j] = 2 * static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
     row[0] = 2 * static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
+    for (size_t j = 1; j < columns; ++j) {
       const char x = a[i - 1], y = b[j - 1];
       const int replace = x == y ? 0 : lower(x) == lower(y) ? 1 : 2;
-      const int best = std::min({row[j] + 2, row[j - 1] + 2, diagonal + replace});
-      diagonal = row[j];
-      row[j] = best;
+      row[j] = std::min({last[j] + 2, row[j - 1] + 2, last[j - 1] + replace});
+      const bool swapped = i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == y;
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 2);
     }
+    before = last;
+    last = row;
   }
-  return row[b.size()];
-}
-
-bool same_but_for_case(const std::string& a, const std::string& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
+  return last[b.size()];
 }
 
 }  // namespace

@@ -14,6 +14,12 @@
 namespace kinet {
 namespace {
 
+// "layer" or "net" for the messages whose sections are always there.
+std::string fixed_section(const MessageType* message) {
+  if (message == &layer_fields()) return "layer";
+  return message == &net_fields() ? "net" : "";
+}
+
 // A message that more than one place uses has a section of its own.
 struct SharedMessages {
   std::map<const MessageType*, int> uses;
@@ -21,7 +27,7 @@ struct SharedMessages {
 
   void count(const std::vector<Field>& fields) {
     for (const Field& field : fields) {
-      if (field.message == nullptr || field.message == &layer_fields()) continue;
+      if (field.message == nullptr || !fixed_section(field.message).empty()) continue;
       names[field.message].insert(field.name);
       if (++uses[field.message] == 1) count(field.message->fields);
     }
@@ -31,6 +37,7 @@ struct SharedMessages {
     return it != uses.end() && it->second > 1;
   }
   std::string title(const MessageType* message) const {
+    if (const std::string fixed = fixed_section(message); !fixed.empty()) return fixed;
     const std::set<std::string>& all = names.at(message);
     return join({all.begin(), all.end()}, ", ");
   }
@@ -88,11 +95,8 @@ void add_rows(const std::string& prefix, const std::vector<Field>& fields,
       continue;
     }
     Field shown = field;
-    const bool apart = shared.is_shared(field.message) || field.message == &layer_fields();
-    if (apart)
-      shown.help +=
-          fmt::format(" (see {})", field.message == &layer_fields() ? std::string("layer")
-                                                                    : shared.title(field.message));
+    const bool apart = shared.is_shared(field.message) || !fixed_section(field.message).empty();
+    if (apart) shown.help += " (see " + shared.title(field.message) + ")";
     out += row(prefix, shown);
     if (!apart) add_rows(prefix + field.name + ".", field.message->fields, shared, out);
   }

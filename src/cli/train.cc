@@ -46,10 +46,17 @@ std::unique_ptr<SolverObserver> make_log(Console& console, bool quiet) {
                       [&console] { return console.width(); }});
 }
 
+// "147 M": three digits and a unit.
+std::string short_count(double count) {
+  if (count >= 1e9) return fmt::format("{:.3g} G", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.3g} M", count / 1e6);
+  return with_commas(static_cast<int64_t>(count));
+}
+
 std::string net_line(Net& net) {
   std::string line = fmt::format("Net: {}, {} layers, {} parameters", net.name(), net.layer_count(),
                                  with_commas(net.parameter_count()));
-  if (net.macs() > 0) line += fmt::format(", {:.3g} G multiply-adds a batch", net.macs() / 1e9);
+  if (net.macs() > 0) line += fmt::format(", {} multiply-adds a batch", short_count(net.macs()));
   return line + fmt::format(", {} of activations", human_bytes(net.activation_bytes()));
 }
 
