@@ -32,6 +32,11 @@ int edit_distance(const std::string& a, const std::string& b) {
   return last[b.size()];
 }
 
+bool same_but_for_case(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
