@@ -134,16 +134,41 @@ TEST_F(SolverTest, SnapshotOnWishGoesOn) {
   EXPECT_EQ(r.seen.snapshots[0].first, 4);
 }
 
-// Two test nets; the user stops after the first: the test does not count, the second is not run.
+// Passes its input on, and asks for a stop in the second batch of every test after the first.
+class StopInTest : public Layer {
+ public:
+  static LayerType describe() {
+    LayerType type;
+    type.type = "StopInTest";
+    type.min_tops = type.max_tops = 0;
+    return type;
+  }
+  std::vector<Shape> reshape(const std::vector<Shape>&, WorkspacePlan&) override { return {}; }
+  void forward(const Context& context, Tensors, Tensors) override {
+    ++batches;
+    if (context.pass == 1 && batches > 7 && control != nullptr) control->stop = true;
+  }
+  static inline SolverControl* control = nullptr;
+  static inline int batches = 0;
+};
+KINET_REGISTER_LAYER(StopInTest);
+
+// The test at iteration 3 ends after its second batch of seven, as if it had not begun.
 TEST_F(SolverTest, StopWithinATestIsPrompt) {
-  TestRun r(solver_text(net(kRelu, 4, 1),
-                        "base_lr: 0.1 max_iter: 9 test_interval: 3 test_state {} "
-                        "test_state {} snapshot_prefix: 's'"),
+  StopInTest::batches = 0;
+  const std::string stopper =
+      "layer { name: 's' type: 'StopInTest' bottom: 'label' include { phase: TEST } }\n";
+  TestRun r(solver_text(net(kRelu + stopper, 4, 1),
+                        "base_lr: 0.1 max_iter: 9 test_interval: 3 snapshot_prefix: 's'"),
             options_);
-  r.seen.after_iteration = [&](int64_t i) { r.control.stop = i == 3; };
-  r.run();
-  EXPECT_EQ(r.seen.tests.size(), 2u);  // both nets at iteration 0
-  EXPECT_EQ(r.seen.finishes.at(0).iteration, 3);
+  StopInTest::control = &r.control;
+  const FinishRecord end = r.run();
+  StopInTest::control = nullptr;
+  EXPECT_EQ(end.reason, "interrupted");
+  EXPECT_EQ(end.iteration, 3);
+  EXPECT_EQ(StopInTest::batches, 7 + 2);
+  EXPECT_EQ(r.seen.tests.size(), 1u);
+  EXPECT_EQ(end.last_snapshot, folder_ / "s_iter_3.solverstate");
 }
 
 TEST_F(SolverTest, EarlyStopEndsTheRun) {
@@ -286,7 +311,8 @@ TEST_F(SolverTest, DivergenceStopsNamesTheLayerAndKeepsTheSnapshot) {
 }
 
 TEST_F(SolverTest, ANonFiniteGradientIsNotApplied) {
-  TestRun r(solver_text(net(), "base_lr: 0.1 max_iter: 10" + kNoSnapshot), options_);
+  const std::string norm = "layer { name: 'bn' type: 'BatchNorm' bottom: 'ip1' top: 'ip1' }\n";
+  TestRun r(solver_text(net(norm), "base_lr: 0.1 max_iter: 10" + kNoSnapshot), options_);
   r.solver->step();
   const int ip2 = r.solver->train_net().layer_index("ip2");
   float& weight = r.solver->train_net().layer(ip2).blobs()[0].data()[4];

@@ -84,13 +84,14 @@ struct Solver::Impl {
   std::vector<float> history;
   std::unique_ptr<EarlyStop> early_stop;
 
-  int64_t iteration = 0;          // updates applied
-  int64_t end = 0;                // the run is over when `iteration` is there
-  std::string end_reason;         // "max_iter" or "max_epochs"
-  double loss = 0, norm = 0;      // of the last gradient
-  double rate = 0;                // of the last update
-  std::deque<double> recent;      // the last losses, at most average_loss
-  int64_t tested_iteration = -1;  // of the last whole test
+  int64_t iteration = 0;              // updates applied
+  int64_t end = 0;                    // the run is over when `iteration` is there
+  std::string end_reason;             // "max_iter" or "max_epochs"
+  double loss = 0, norm = 0;          // of the last gradient
+  double rate = 0;                    // of the last update
+  std::vector<float> buffers_before;  // the buffer arena as this iteration found it
+  std::deque<double> recent;          // the last losses, at most average_loss
+  int64_t tested_iteration = -1;      // of the last whole test
 
   std::string prefix;  // of snapshot paths
   std::string last_snapshot;

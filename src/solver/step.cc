@@ -1,7 +1,8 @@
 // One iteration: iter_size times forward and backward, then average, clip and update.
 //
-// Invariant: a loss or gradient that is not finite changes nothing: neither weights nor history nor
-// the position of the data.
+// Invariant: a loss or gradient that is not finite changes nothing: neither weights nor buffers nor
+// history nor the position of the data.
+#include <algorithm>
 #include <cmath>
 
 #include "src/base/check.h"
@@ -13,6 +14,8 @@ namespace kinet {
 // the same update as one batch of n * iter_size.
 void Solver::Impl::compute_gradient() {
   const std::vector<int64_t> before = positions();
+  const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
+  buffers_before.assign(buffers.begin(), buffers.end());
   train->zero_gradients();
   double sum = 0;
   for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
@@ -48,6 +51,7 @@ void Solver::Impl::stop_non_finite(const std::vector<int64_t>& before) {
     place = train->find_non_finite(context(Phase::kTrain, iteration * settings.iter_size + micro));
   }
   seek(before);
+  std::copy(buffers_before.begin(), buffers_before.end(), train->buffer_arena().begin());
   if (place.empty()) place = "the sum of the gradients over iter_size";
   fail_runtime(
       "iteration {}: {} is not finite; training stops and this update is not applied\n"
@@ -55,8 +59,10 @@ void Solver::Impl::stop_non_finite(const std::vector<int64_t>& before) {
       "hint: lower base_lr (the rate is {:.6g}), warm up with warmup_iter, or limit the gradient "
       "with clip_gradients; look for wrong values in the data",
       iteration,
-      std::isfinite(loss) ? std::string("the gradient") : fmt::format("the loss ({})", loss), place,
-      last_snapshot.empty() ? "none" : last_snapshot, learning_rate(policy, iteration));
+      std::isfinite(loss) ? "the gradient"
+      : std::isnan(loss)  ? "the loss (nan)"
+                          : "the loss (inf)",
+      place, last_snapshot.empty() ? "none" : last_snapshot, learning_rate(policy, iteration));
 }
 
 std::vector<int64_t> Solver::Impl::positions() const {
