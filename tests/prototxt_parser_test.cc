@@ -204,7 +204,7 @@ TEST_F(PrototxtFile, MissingFolderEmpty) {
   }
 }
 
-TEST_F(PrototxtFile, PathsAreLookedForHereAndBesideTheFile) {
+TEST_F(PrototxtFile, PathsAreLookedForBesideTheFileAndHere) {
   const std::string file = write("net.prototxt", "source: \"list.txt\"");
   const std::string list = write("list.txt", "x");
   const ParamNode source = parse_prototxt_file(file).children[0];
@@ -216,13 +216,16 @@ TEST_F(PrototxtFile, PathsAreLookedForHereAndBesideTheFile) {
   EXPECT_EQ(resolve_path("none.txt", Position()), "none.txt");
   const fs::path here = fs::current_path();
   EXPECT_EQ(describe_path("none.txt", where),
-            fmt::format("'none.txt' (looked for at {} and {})", (here / "none.txt").string(),
-                        (folder_ / "none.txt").string()));
+            fmt::format("'none.txt' (looked for at {} and {})", (folder_ / "none.txt").string(),
+                        (here / "none.txt").string()));
   EXPECT_EQ(describe_path("none.txt", Position()),
             fmt::format("'none.txt' (looked for at {})", (here / "none.txt").string()));
   EXPECT_EQ(describe_path("/none.txt", where), "'/none.txt'");
+  fs::create_directories(folder_ / "other");
+  write("other/list.txt", "y");
+  fs::current_path(folder_ / "other");
+  EXPECT_EQ(resolve_path("list.txt", where), list) << "the folder of the file comes first";
   fs::current_path(folder_);
-  EXPECT_EQ(resolve_path("list.txt", where), "list.txt") << "the current folder comes first";
   EXPECT_EQ(describe_path("./none.txt", where),
             fmt::format("'./none.txt' (looked for at {})", (folder_ / "none.txt").string()))
       << "both places are the same";

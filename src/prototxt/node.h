@@ -72,12 +72,13 @@ ParamNode parse_prototxt(std::string_view text, const std::string& file, Diagnos
 // Reads and parses a file; throws Error with every syntax error.
 ParamNode parse_prototxt_file(const std::string& path);
 
-// A path written in a prototxt: as it stands when absolute or when it exists relative to the
-// current folder, else relative to the folder of the file it is written in. When neither exists
-// the first form is returned (the reader's error should name both: describe_path).
+// A path written in a prototxt: relative to the folder of the file it is written in when it exists
+// there, so that a model works from wherever it is started; else as it stands, that is relative to
+// the current folder (Caffe's rule). When neither exists it is returned as it stands (the reader's
+// error should name both: describe_path).
 std::string resolve_path(const std::string& written, const Position& where);
 
-// "'x.lmdb' (looked for at /a/x.lmdb and /a/models/x.lmdb)".
+// "'x.lmdb' (looked for at /a/models/x.lmdb and /a/x.lmdb)".
 std::string describe_path(const std::string& written, const Position& where);
 
 }  // namespace kinet

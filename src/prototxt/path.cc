@@ -28,7 +28,6 @@ std::string full_path(const fs::path& path) {
 }  // namespace
 
 std::string resolve_path(const std::string& written, const Position& where) {
-  if (written.empty() || is_there(written)) return written;
   const fs::path beside = beside_file(written, where);
   return !beside.empty() && is_there(beside) ? beside.string() : written;
 }
@@ -36,9 +35,9 @@ std::string resolve_path(const std::string& written, const Position& where) {
 std::string describe_path(const std::string& written, const Position& where) {
   std::string name = "'" + written + "'";
   if (written.empty() || fs::path(written).is_absolute()) return name;
-  const std::string first = full_path(written);
   const fs::path beside = beside_file(written, where);
-  const std::string second = beside.empty() ? first : full_path(beside);
+  const std::string second = full_path(written);
+  const std::string first = beside.empty() ? second : full_path(beside);
   return name + " (looked for at " + first + (second == first ? ")" : " and " + second + ")");
 }
 
