@@ -81,12 +81,13 @@ void BatchNormLayer::batch_statistics(int threads, const float* x) {
   }
 }
 
+// Before the first training pass nothing is stored. Variance 0 would then blow every value up by
+// 1 / sqrt(eps) a layer, to infinity in a deep net; variance 1 passes values on as they are.
 void BatchNormLayer::stored_statistics() {
-  const float factor = blobs()[2].data()[0];
-  const double scale = factor == 0 ? 0 : 1.0 / factor;
+  const double factor = blobs()[2].data()[0];
   for (size_t c = 0; c < mean_.size(); ++c) {
-    mean_[c] = scale * blobs()[0].data()[c];
-    variance_[c] = scale * blobs()[1].data()[c];
+    mean_[c] = factor == 0 ? 0 : blobs()[0].data()[c] / factor;
+    variance_[c] = factor == 0 ? 1 : blobs()[1].data()[c] / factor;
   }
 }
 

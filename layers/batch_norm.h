@@ -4,7 +4,7 @@
 //   Batch statistics (training): mean and biased variance of this batch, of m values;
 //     dx = (dy - mean(dy) - y mean(dy y)) / sqrt(var_c + eps).
 //   Stored statistics (test): mean_c = mean_sum / factor, var_c = var_sum / factor;
-//     dx = dy / sqrt(var_c + eps).
+//     dx = dy / sqrt(var_c + eps). Nothing stored yet (factor 0): mean 0, variance 1.
 //   Each training pass updates, with f = moving_average_fraction:
 //     mean_sum = f mean_sum + mean;  var_sum = f var_sum + var m / (m - 1);  factor = f factor + 1.
 // Shapes: top as bottom (axis 1 holds the channels); buffers mean_sum C, var_sum C, factor 1.

@@ -68,7 +68,9 @@ TEST_P(Deploy, OpenCvGivesTheSameScores) {
                                   "random_seed: 3 snapshot_prefix: '" +
                                   path("m") + "'";
   SolverObserver silent;
-  Solver solver(SolverConfig::parse(solver_text, "solver.prototxt"), {.threads = 2}, silent);
+  SolverOptions solver_options;
+  solver_options.threads = 2;
+  Solver solver(SolverConfig::parse(solver_text, "solver.prototxt"), solver_options, silent);
   for (int i = 0; i < 10; ++i) solver.step();
   solver.snapshot();
   ASSERT_TRUE(fs::exists(path("m_iter_10.caffemodel")));

@@ -30,7 +30,7 @@ const std::vector<Part>& producers() {
       {"Dropout", ""},
       {"Softmax", ""},
       {"Split", ""},
-      {"Reshape", "reshape_param { shape { dim: 0 dim: 4 dim: 25 } }"},
+      {"Reshape", "reshape_param { shape { dim: 0 dim: 2 dim: 10 dim: 5 } }"},
       {"Flatten", "flatten_param { axis: 2 }"},
   };
   return parts;
@@ -87,6 +87,7 @@ std::vector<float> gradient(const std::string& text) {
 TEST(InPlace, EveryPairGivesTheGradientOfTheNetOutOfPlace) {
   for (const Part& first : producers()) {
     for (const Part& second : in_place_layers()) {
+      if (first.type == "Flatten" && second.type == "LRN") continue;  // LRN wants N x C x H x W
       const auto apart = gradient(net(first, second, false));
       const auto in_place = gradient(net(first, second, true));
       ASSERT_EQ(apart.size(), in_place.size());
