@@ -1,4 +1,7 @@
 // kinet classify: what a trained net sees in images, best class first.
+//
+// The net is cut down to its use (net/deploy.h): Input at the front, Softmax at the end; weights
+// are copied by name, and images go through the transformation that the net's own data layer makes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

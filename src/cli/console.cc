@@ -1,3 +1,4 @@
+// Escape codes and prefixes; nothing here knows what the lines say.
 #include "src/cli/console.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// kinet devices: what this machine computes with.
+// kinet devices: what this machine computes with: processor, cores, vector kernels, BLAS, memory.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// Walks the declared messages: nested ones become rows "a.b", shared ones sections of their own.
 #include "src/cli/fields_page.h"
 
 #include <fmt/format.h>
@@ -36,8 +37,15 @@ struct SharedMessages {
     const auto it = uses.find(message);
     return it != uses.end() && it->second > 1;
   }
+  // The message's own name, unless another shared message is called the same.
   std::string title(const MessageType* message) const {
     if (const std::string fixed = fixed_section(message); !fixed.empty()) return fixed;
+    const bool unique = std::none_of(uses.begin(), uses.end(), [&](const auto& other) {
+      return other.second > 1 && other.first != message && other.first->name == message->name;
+    });
+    return unique && !message->name.empty() ? message->name : field_names(message);
+  }
+  std::string field_names(const MessageType* message) const {
     const std::set<std::string>& all = names.at(message);
     return join({all.begin(), all.end()}, ", ");
   }
@@ -131,6 +139,7 @@ std::string layer_help(const LayerType& type) {
 
 struct Section {
   std::string title, text;
+  std::string also;  // other names it is found by: "bias_filler, weight_filler"
 };
 
 std::vector<Section> all_sections() {
@@ -138,7 +147,7 @@ std::vector<Section> all_sections() {
   std::vector<Section> out;
   const auto add = [&](const std::string& title, const std::string& help,
                        const std::vector<Field>& fields) {
-    out.push_back({title, section(title, help, fields, shared)});
+    out.push_back({title, section(title, help, fields, shared), ""});
   };
   const MessageType& solver = SolverConfig::fields();
   add("solver", solver.help, solver.fields);
@@ -153,7 +162,12 @@ std::vector<Section> all_sections() {
   for (const auto& [message, uses] : shared.uses) {
     if (uses > 1) by_title.emplace(shared.title(message), message);
   }
-  for (const auto& [title, message] : by_title) add(title, message->help, message->fields);
+  for (const auto& [title, message] : by_title) {
+    const std::string names = shared.field_names(message);
+    const std::string use = names == title ? "" : " Stands in files as: " + names + ".";
+    add(title, message->help + use, message->fields);
+    out.back().also = names;
+  }
   return out;
 }
 
@@ -180,7 +194,7 @@ std::string fields_section(const std::string& name) {
   std::vector<std::string> known;
   for (const Section& section : all_sections()) {
     known.push_back(section.title);
-    const std::string padded = ", " + section.title + ", ";
+    const std::string padded = ", " + section.title + ", " + section.also + ", ";
     if (padded.find(", " + name + ", ") != std::string::npos) return section.text;
   }
   fail("fields: there is no section '{}'{}\nhint: 'kinet fields' prints all of them", name,

@@ -1,3 +1,5 @@
+// Items from arguments, the size an image is brought to, and the way through the transformer that
+// data layers use too, so that classifying sees what testing sees.
 #include "src/cli/image_input.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads a built net from outside: nothing here changes it but one pass of its data layers.
 #include "src/cli/net_summary.h"
 
 #include <fmt/format.h>
@@ -45,6 +46,16 @@ int64_t parameters_of(const Net& net, const std::string& layer) {
 
 std::string macs_text(double macs) {
   return macs > 0 ? with_commas(static_cast<int64_t>(macs)) : "";
+}
+
+// Loss and accuracy mostly ask the same of the same labels: once is enough.
+void add_use(LabelUse use, std::vector<LabelUse>& uses) {
+  for (LabelUse& known : uses) {
+    if (known.source != use.source || known.classes != use.classes) continue;
+    known.reader += "' and '" + use.reader;
+    return;
+  }
+  uses.push_back(std::move(use));
 }
 
 }  // namespace
@@ -108,7 +119,7 @@ std::vector<LabelUse> find_label_uses(Net& net) {
         BatchSource* source = net.layer(j).batch_source();
         if (source == nullptr || net.tops(j).size() < 2) continue;
         if (net.tops(j)[1]->data_buffer().get() != block) continue;
-        uses.push_back({source, net.layer(j).name(), reader.name(), reader.label_classes()});
+        add_use({source, net.layer(j).name(), reader.name(), reader.label_classes()}, uses);
       }
     }
   }
@@ -117,7 +128,7 @@ std::vector<LabelUse> find_label_uses(Net& net) {
 
 std::string check_labels_of(const LabelUse& use) {
   use.source->check_labels(use.classes);
-  return fmt::format("{}: all {} labels lie in [0, {}), as '{}' needs", use.data_layer,
+  return fmt::format("{}: all {} labels lie in [0, {}), as '{}' asks", use.data_layer,
                      with_commas(use.source->items()), use.classes, use.reader);
 }
 

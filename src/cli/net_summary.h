@@ -28,7 +28,7 @@ struct LabelUse {
 };
 std::vector<LabelUse> find_label_uses(Net& net);
 
-// "labels of 'data' lie in [0, 10), as 'loss' needs (60,000 looked at)"; throws Error with the
+// "labels of 'data' lie in [0, 10), as 'loss' asks"; throws Error with the
 // first item whose label does not.
 std::string check_labels_of(const LabelUse& use);
 

@@ -1,3 +1,4 @@
+// The shared flags, declared once.
 #include "src/cli/options.h"
 
 #include <CLI/CLI.hpp>

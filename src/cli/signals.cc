@@ -1,3 +1,4 @@
+// The handlers: flags for the solver, a sentence for the user, nothing else.
 #include "src/cli/signals.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Rows are kept until the widths of all columns are known.
 #include "src/cli/table.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // kinet test: scores weights on the test set, every item exactly once.
+//
+// The pass is the one that training makes (solver/test_pass.h), so the figures are the same bits as
+// those of a test at that iteration.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

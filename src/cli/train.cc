@@ -1,4 +1,8 @@
 // kinet train: runs a solver file.
+//
+// Order: flags and solver file are checked; the run directory is made; the solver opens data,
+// weights or the state to go on from; the effective files are saved; the loop runs under signal
+// handlers. What the loop does is told to observers: the log, and the run directory.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,6 @@
+// Works on the tree, not on a built net, so that what it writes is what was written, less what has
+// no use any more. First the layers that can run without labels, then, from the end to the
+// beginning, those that the output needs.
 #include "src/net/deploy.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Axes with round ticks, a grid, one path a series, a legend.
 #include "src/solver/chart.h"
 
 #include <fmt/format.h>

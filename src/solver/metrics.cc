@@ -1,3 +1,5 @@
+// Records to JSON lines and back. What is read back is what the report draws; the rest of a line is
+// for other programs.
 #include "src/solver/metrics.h"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// The page from top to bottom: title and status, tiles with figures, three charts, settings, files.
 #include "src/solver/report.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Names the folder, opens its files, and goes on without those that fail.
 #include "src/solver/run_directory.h"
 
 #include <cctype>

@@ -1,3 +1,4 @@
+// The checksum, the framing of records, and which numbers go under which tag.
 #include "src/solver/tensorboard.h"
 
 #include <unistd.h>
