@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -127,10 +128,15 @@ std::string count_text(int low, int high, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
 }
 
+// "how a parameter starts" -> "How a parameter starts."
+std::string sentence(std::string text) {
+  if (text.empty()) return text;
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text.back() == '.' ? text : text + '.';
+}
+
 std::string layer_help(const LayerType& type) {
-  std::string help = type.help;
-  if (!help.empty() && help.back() != '.') help += '.';
-  if (!help.empty()) help[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(help[0])));
+  std::string help = sentence(type.help);
   help += " Reads " + count_text(type.min_bottoms, type.max_bottoms, "bottom") + ", makes " +
           count_text(type.min_tops, type.max_tops, "top") + ".";
   if (type.in_place) help += " May run in place.";
@@ -165,7 +171,7 @@ std::vector<Section> all_sections() {
   for (const auto& [title, message] : by_title) {
     const std::string names = shared.field_names(message);
     const std::string use = names == title ? "" : " Stands in files as: " + names + ".";
-    add(title, message->help + use, message->fields);
+    add(title, sentence(message->help) + use, message->fields);
     out.back().also = names;
   }
   return out;
