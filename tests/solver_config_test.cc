@@ -34,7 +34,8 @@ TEST(SolverConfig, WhatMakesNoSense) {
   EXPECT_CONTAINS(errors(kRest), "names no net");
   EXPECT_CONTAINS(errors(kNet + "net: 'other.prototxt'\n" + kRest),
                   "more than once: net, net_param");
-  EXPECT_CONTAINS(errors("net: 'nowhere/net.prototxt'\n" + kRest), "nowhere/net.prototxt");
+  EXPECT_CONTAINS(errors("net: 'nowhere/net.prototxt'\n" + kRest),
+                  "s.prototxt:1:6: net: 'nowhere/net.prototxt' (looked for at /");
   EXPECT_CONTAINS(errors(kNet + "max_iter: 5"), "'base_lr' is missing");
   EXPECT_CONTAINS(errors(kNet + "base_lr: 1"), "'max_iter' is missing");
   EXPECT_CONTAINS(errors(kNet + kRest + "type: 'Adamm'"), "did you mean 'Adam'");

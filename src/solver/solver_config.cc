@@ -1,5 +1,6 @@
 // Reading solver.prototxt and the nets it names; every fault of all of them is reported at once.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "src/base/check.h"
@@ -74,6 +75,11 @@ struct SolverConfig::Impl {
         return;
       }
       const std::string file = resolve_path(field.text, field.where);
+      std::error_code error;
+      if (!std::filesystem::exists(file, error)) {
+        fail_at(field.value_where, fmt::format("{}: {}: no such file", field.name,
+                                               describe_path(field.text, field.where)));
+      }
       if (files.count(file) == 0) {
         files[file] = nullptr;
         files[file] = std::make_shared<const ParamNode>(load_net_file(file, &notes));
