@@ -63,8 +63,11 @@ std::string BatchDataLayer::existing_path(const std::string& written, const Posi
   const std::string path = resolve_path(written, where);
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    fail_at(where, fmt::format("layer '{}': no such file or folder: {}", name(),
-                               describe_path(written, where)));
+    fail_at(where,
+            fmt::format("layer '{}': no such file or folder: {}\nhint: 'kinet convert' makes "
+                        "databases and mean images; 'kinet check FILE --shape 3,224,224' "
+                        "looks at the net without its data",
+                        name(), describe_path(written, where)));
   }
   return path;
 }

@@ -146,6 +146,55 @@ TEST(Deploy, KeepsOnlyWhatTheMainOutputNeeds) {
   EXPECT_EQ(deploy.to_text().find("lr_mult"), std::string::npos);
 }
 
+// A deploy net does nothing to the pixels, so the file and the terminal say what has to be done.
+TEST_F(CliCommands, DeployTellsWhatTheDataLayerDidToTheInput) {
+  std::string net = kTinyNet;
+  net.replace(net.find("scale: 0.05"), 11, "scale: 0.05 mean_value: 3.5 crop_size: 4");
+  folder_.write("crop.prototxt", net);
+  const std::string said = output_of({"convert", "deploy", "crop.prototxt", "deploy.prototxt"});
+  const std::string text = read_file(folder_ / "deploy.prototxt");
+  for (const char* part :
+       {"subtract 3.5\n", "crop 4 x 4 from the centre\n", "multiply by 0.05\n"}) {
+    EXPECT_CONTAINS(text, std::string("#   ") + part);
+    EXPECT_CONTAINS(said, part);
+  }
+  EXPECT_CONTAINS(text, "# kinet classify does so with: --mean 3.5 --scale 0.05\n");
+  EXPECT_CONTAINS(said, "--mean 3.5 --scale 0.05\n");
+}
+
+TEST_F(CliCommands, AShapeStandsForDataThatIsNotThere) {
+  std::filesystem::remove(folder_ / "images-idx3");
+  const std::string text = output_of({"check", "solver.prototxt", "--shape", "1,6,6"});
+  for (const char* part : {"DummyData", "4x1x6x6", "370", "No errors."}) {
+    EXPECT_CONTAINS(text, part);
+  }
+  EXPECT_CONTAINS(output_of({"check", "net.prototxt", "--shape", "3,6,6"}), "1,090");
+  EXPECT_CONTAINS(output_of({"time", "net.prototxt", "--iterations", "1", "--shape", "1,6,6"}),
+                  "4x10");
+}
+
+// Backward of the first layer makes one product, the weights'; of a later one two.
+TEST_F(CliCommands, TimeCountsTheProductsThatBackwardMakes) {
+  std::string net = kTinyNet;
+  net.replace(net.find("layer {\n  name: \"accuracy\""), 0,
+              "layer { name: \"ip2\" type: \"InnerProduct\" bottom: \"ip\" top: \"ip2\" "
+              "inner_product_param { num_output: 10 } }\n");
+  net.replace(net.rfind("bottom: \"ip\""), 12, "bottom: \"ip2\"");
+  folder_.write("two.prototxt", net);
+  const auto json =
+      nlohmann::json::parse(output_of({"time", "two.prototxt", "--iterations", "4", "--json"}));
+  int found = 0;
+  for (const auto& layer : json.at("layers")) {
+    const double macs = layer.at("macs"), backward = layer.at("backward_macs");
+    if (layer.at("name") != "ip" && layer.at("name") != "ip2") continue;
+    ++found;
+    EXPECT_EQ(backward, layer.at("name") == "ip" ? macs : 2 * macs) << layer;
+  }
+  EXPECT_EQ(found, 2);
+  EXPECT_NEAR(json.at("forward_ms").get<double>() + json.at("backward_ms").get<double>(),
+              json.at("forward_backward_ms").get<double>(), 1e-9);
+}
+
 TEST_F(CliCommands, FieldsPageIsTheOneInDocs) {
   const std::string page = output_of({"fields"});
   EXPECT_TRUE(page == read_file(KINET_SOURCE_DIR "/docs/model_files.md"))

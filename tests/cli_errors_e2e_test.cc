@@ -66,6 +66,35 @@ TEST_F(CliErrors, WeightsAndStatesAreNotMixedUp) {
                   "exclude each other");
 }
 
+// Training may begin with a part of the layers; scoring with a part would score noise.
+TEST_F(CliErrors, WeightsThatLeaveLayersOutAreRefusedForUse) {
+  const std::string weights = trained_weights();
+  std::string net = kTinyNet;
+  net.replace(net.find("layer {\n  name: \"accuracy\""), 0,
+              "layer { name: \"more\" type: \"InnerProduct\" bottom: \"ip\" top: \"more\" "
+              "inner_product_param { num_output: 10 } }\n");
+  net.replace(net.rfind("bottom: \"ip\""), 12, "bottom: \"more\"");
+  folder_.write("net.prototxt", net);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"test", "net.prototxt", "--weights", weights},
+        {"test", "solver.prototxt", "--weights", weights},
+        {"classify", "net.prototxt", "--weights", weights, "images-idx3:1"}}) {
+    EXPECT_CONTAINS(error_of(command), "no weights for layer of net 'tiny': 'more'");
+  }
+  EXPECT_EQ(kinet({"train", "solver.prototxt", "--out", "b", "--weights", weights}).status, 0);
+  const std::string both = "run/solver_iter_3.caffemodel,b/solver_iter_3.caffemodel";
+  EXPECT_EQ(kinet({"test", "net.prototxt", "--weights", both}).status, 0);
+}
+
+TEST_F(CliErrors, TheHintForTheShapeIsTheDataLayersOwn) {
+  std::string net = kTinyNet;
+  net.replace(net.find("scale: 0.05"), 11, "crop_size: 4");
+  folder_.write("net.prototxt", net);
+  std::filesystem::remove(folder_ / "images-idx3");
+  EXPECT_CONTAINS(error_of({"convert", "deploy", "net.prototxt", "-"}), "hint: --shape 1,4,4 ");
+  EXPECT_CONTAINS(error_of({"check", "net.prototxt"}), "--shape");
+}
+
 TEST_F(CliErrors, ATruncatedModelIsNoticed) {
   trained_weights();
   const std::string bytes = read_file(folder_ / "run/solver_iter_3.caffemodel");

@@ -19,6 +19,7 @@
 #include "src/cli/command.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
+#include "src/cli/shape_flag.h"
 #include "src/solver/solver.h"
 
 namespace kinet {
@@ -39,11 +40,22 @@ class ErrorList {
       }
     }
   }
-  void throw_if_any() const {
+  void throw_if_any() {
+    for (size_t i = 0; i < errors_.size(); ++i) {
+      const size_t hint = hint_begin(errors_[i]);
+      const bool again = std::any_of(errors_.begin() + i + 1, errors_.end(), [&](auto& later) {
+        return later.substr(hint_begin(later)) == errors_[i].substr(hint);
+      });
+      if (again) errors_[i].resize(hint);  // the last of its kind keeps it
+    }
     if (!errors_.empty()) throw Error(join(errors_, "\n"));
   }
 
  private:
+  static size_t hint_begin(const std::string& error) {
+    return std::min(error.find("\nhint: "), error.size());
+  }
+
   std::vector<std::string> errors_;
 };
 
@@ -63,6 +75,7 @@ class Check : public Command {
     app.add_option("FILE", file_, "solver or net file (.prototxt)")->required();
     app.add_option("--set", set_, "a solver field that wins over the file: base_lr=0.02")
         ->allow_extra_args(false);
+    add_shape_flag(app, shape_, "channels,height,width: look at the nets without their data");
     add_threads_flag(app, threads_);
   }
 
@@ -115,7 +128,7 @@ class Check : public Command {
       NetOptions options;
       options.state = state;
       options.threads = resolve_threads(threads_);
-      net = std::make_unique<Net>(root, options);
+      net = std::make_unique<Net>(shape_.empty() ? root : with_dummy_data(root, shape_), options);
       print(fmt::format("\n{} '{}' (phase {})\n", title, net->name(), phase_name(state.phase)));
       print(layer_table(*net));
       for (const std::string& note : net->notes()) print("note: " + note);
@@ -179,6 +192,7 @@ class Check : public Command {
 
   std::string file_;
   std::vector<std::string> set_;
+  std::vector<int64_t> shape_;
   int threads_ = 0;
   ErrorList errors_;
 };

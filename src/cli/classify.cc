@@ -15,8 +15,9 @@
 #include "src/base/check.h"
 #include "src/cli/command.h"
 #include "src/cli/image_input.h"
+#include "src/cli/load_weights.h"
 #include "src/cli/options.h"
-#include "src/net/caffemodel.h"
+#include "src/cli/shape_flag.h"
 #include "src/net/deploy.h"
 #include "src/net/net.h"
 
@@ -62,10 +63,7 @@ class Classify : public Command {
         ->capture_default_str();
     app.add_option("--mean", mean_, "mean image (.binaryproto) or values 104,117,123 to subtract");
     app.add_option("--scale", scale_, "factor applied after the mean is subtracted");
-    app.add_option("--shape", shape_, "channels,height,width, when the data is not at hand")
-        ->delimiter(',')
-        ->expected(3)
-        ->check(CLI::PositiveNumber);
+    add_shape_flag(app, shape_, "channels,height,width, when the data is not at hand");
     add_threads_flag(app, threads_);
     add_gpu_flag(app, gpu_);
   }
@@ -83,27 +81,18 @@ class Classify : public Command {
     }
     const std::vector<ImageItem> items = expand_items(images_);
     const ParamNode source = load_net_file(net_);
-    const ParamNode deploy = make_deploy_net(source, data_shape(source));
+    const ParamNode deploy =
+        make_deploy_net(source, needs_input_shape(source) ? images_shape(source, shape_) : Shape());
     NetOptions options;
     options.state.phase = Phase::kTest;
     options.threads = resolve_threads(threads_);
     Net net(deploy, options);
-    for (const std::string& path : weights_) copy_weights(Model::read(path), net);
+    load_all_weights(weights_, net);
     classify(net, recipe_of(source), items);
     return 0;
   }
 
  private:
-  Shape data_shape(const ParamNode& source) const {
-    if (!needs_input_shape(source)) return {};
-    if (!shape_.empty()) return Shape{1, shape_[0], shape_[1], shape_[2]};
-    try {
-      return open_data_shape(source);
-    } catch (const Error& error) {
-      fail("{}\nhint: --shape 3,32,32 gives the images' shape without the data", error.what());
-    }
-  }
-
   ImageRecipe recipe_of(const ParamNode& source) const {
     ImageRecipe recipe = read_recipe(*find_data_layer(source));
     if (!mean_.empty()) set_mean(recipe, mean_);

@@ -5,7 +5,9 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/cli/command.h"
+#include "src/cli/input_transform.h"
 #include "src/cli/options.h"
+#include "src/cli/shape_flag.h"
 #include "src/net/deploy.h"
 
 namespace kinet {
@@ -24,37 +26,38 @@ class ConvertDeploy : public Command {
     app.add_option("--batch", batch_, "images in the input's shape")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    app.add_option("--shape", shape_, "channels,height,width, when the data is not at hand")
-        ->delimiter(',')
-        ->expected(3)
-        ->check(CLI::PositiveNumber);
+    add_shape_flag(app, shape_, "channels,height,width, when the data is not at hand");
   }
 
   int run() override {
     require_file(net_, "convert deploy");
     const ParamNode net = load_net_file(net_);
-    const std::string text = make_deploy_net(net, input_shape(net)).to_text();
+    const bool has_data = needs_input_shape(net);
+    Shape shape;
+    InputTransform transform;
+    if (has_data) {
+      shape = images_shape(net, shape_);
+      shape[0] = batch_;
+      transform = describe_transform(*find_data_layer(net));
+    }
+    const std::string text =
+        (has_data ? transform_comment(transform) : "") + make_deploy_net(net, shape).to_text();
     if (out_ == "-") {
       std::fputs(text.c_str(), stdout);
-    } else {
-      write_file_atomic(out_, text);
-      std::printf("wrote %s\n", out_.c_str());
+      return 0;
     }
+    write_file_atomic(out_, text);
+    std::printf("wrote %s\n", out_.c_str());
+    if (has_data) tell(transform);
     return 0;
   }
 
  private:
-  // As --shape says, else what the data layer brings.
-  Shape input_shape(const ParamNode& net) const {
-    if (!needs_input_shape(net)) return {};
-    if (!shape_.empty()) return Shape{batch_, shape_[0], shape_[1], shape_[2]};
-    try {
-      Shape shape = open_data_shape(net);
-      shape[0] = batch_;
-      return shape;
-    } catch (const Error& error) {
-      fail("{}\nhint: --shape 3,32,32 gives the images' shape without the data", error.what());
-    }
+  static void tell(const InputTransform& transform) {
+    std::printf("The net does not do what the data layer did; its input is:\n");
+    for (const std::string& line : transform.lines) std::printf("  %s\n", line.c_str());
+    if (transform.flags.empty()) return;
+    std::printf("flags of kinet classify: %s\n", transform.flags.c_str());
   }
 
   std::string net_, out_;

@@ -11,9 +11,9 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/cli/command.h"
+#include "src/cli/load_weights.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
-#include "src/net/caffemodel.h"
 #include "src/solver/solver.h"
 #include "src/solver/test_pass.h"
 
@@ -68,8 +68,8 @@ class Test : public Command {
     options.state = state;
     options.threads = resolve_threads(threads_);
     Net net(root, options);
-    for (const std::string& path : weights_) {
-      std::printf("%s\n", copy_weights(Model::read(path), net).summary(path).c_str());
+    for (const std::string& line : load_all_weights(weights_, net)) {
+      std::printf("%s\n", line.c_str());
     }
     TestPlan plan;
     plan.net = index;

@@ -1,9 +1,10 @@
 // kinet time: how long each layer takes, forward and backward.
 //
 // Every pass times each layer by itself; a row shows the median over the passes (and the least), so
-// that one interruption by the system does not spoil it. The totals are sums over a pass, again as
-// medians. GFLOP/s counts two operations for each multiply-add of the forward pass; backward makes
-// two products of that size (one for the weights, one for the input).
+// that one interruption by the system does not spoil it. The totals are sums over a pass and means
+// over the passes, so that forward and backward add up. GFLOP/s counts two operations for each
+// multiply-add of the forward pass; backward makes a product of that size for the weights and one
+// for the input, each only when that gradient is wanted (the first layer's input has none).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,11 +12,13 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/options.h"
+#include "src/cli/shape_flag.h"
 #include "src/cli/table.h"
 #include "src/math/blas.h"
 #include "src/net/net.h"
@@ -31,6 +34,11 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+double mean(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 double least(const std::vector<double>& values) {
@@ -108,6 +116,26 @@ std::string gflops(double operations, double ms) {
   return operations > 0 && ms > 0 ? fmt::format("{:.1f}", operations / ms / 1e6) : "";
 }
 
+// Multiply-adds of a layer's backward pass.
+double backward_macs(const Net& net, int layer) {
+  if (!net.layer_runs_backward(layer)) return 0;
+  const BackwardMask& mask = net.backward_mask(layer);
+  const auto any = [](const std::vector<bool>& wanted) {
+    return std::find(wanted.begin(), wanted.end(), true) != wanted.end() ? 1 : 0;
+  };
+  return net.layer(layer).macs() * (any(mask.bottom) + any(mask.blob));
+}
+
+// What the shares are of: medians add up to less than the mean of a pass that was interrupted.
+double sum_of_medians(const Net& net, const Measurement& m) {
+  double sum = 0;
+  for (int i = 0; i < net.layer_count(); ++i) {
+    if (net.layer(i).type().is_data) continue;
+    sum += median(m.layers[i].forward) + median(m.layers[i].backward);
+  }
+  return sum;
+}
+
 class Time : public Command {
  public:
   static CommandType describe() {
@@ -123,6 +151,7 @@ class Time : public Command {
     app.add_option("--phase", phase_, "TRAIN or TEST")
         ->check(CLI::IsMember({"TRAIN", "TEST"}, CLI::ignore_case))
         ->capture_default_str();
+    add_shape_flag(app, shape_, "channels,height,width: noise instead of the data layers' data");
     add_threads_flag(app, threads_);
     add_gpu_flag(app, gpu_);
     app.add_flag("--json", json_, "print JSON instead of a table");
@@ -132,7 +161,8 @@ class Time : public Command {
     refuse_gpu(gpu_);
     require_file(net_, "time");
     const int threads = resolve_threads(threads_);
-    const ParamNode root = load_net_file(net_);
+    ParamNode root = load_net_file(net_);
+    if (!shape_.empty()) root = with_dummy_data(root, shape_);
     NetOptions options;
     options.state.phase = phase_ == "TEST" ? Phase::kTest : Phase::kTrain;
     options.state = merge_state(root, options.state);
@@ -147,7 +177,7 @@ class Time : public Command {
 
  private:
   std::string as_table(const Net& net, const Measurement& m, int threads) const {
-    const double total = median(m.both);
+    const double total = sum_of_medians(net, m), pass = mean(m.both), data_ms = mean(m.data);
     Table table({"layer", "type", "output", ">forward ms", ">min", ">GFLOP/s", ">backward ms",
                  ">min", ">GFLOP/s", ">share"});
     for (int i = 0; i < net.layer_count(); ++i) {
@@ -161,19 +191,20 @@ class Time : public Command {
                  gflops(2 * layer.macs(), forward),
                  has_backward ? fmt::format("{:.3f}", backward) : "",
                  has_backward ? fmt::format("{:.3f}", least(m.layers[i].backward)) : "",
-                 has_backward ? gflops(4 * layer.macs(), backward) : "",
+                 has_backward ? gflops(2 * backward_macs(net, i), backward) : "",
                  data ? "data" : fmt::format("{:.1f} %", 100 * (forward + backward) / total)});
     }
     std::string out =
         fmt::format("{}: phase {}, {} threads, {}, {} passes after {} to warm up\n\n", net.name(),
                     phase_, threads, blas_description(), iterations_, kWarmUp);
-    out += table.str() + "\n";
-    out += fmt::format("Average Forward pass: {:.3f} ms.\n", median(m.forward));
-    out += fmt::format("Average Backward pass: {:.3f} ms.\n", median(m.backward));
-    out += fmt::format("Average Forward-Backward: {:.3f} ms.\n", total);
-    out += fmt::format("Data layers: {:.3f} ms a pass, not in the lines above.\n", median(m.data));
-    return out + fmt::format("{} images/s without data, {} with.\n", images(net, total),
-                             images(net, total + median(m.data)));
+    out += table.str();
+    out += "layers: medians of the passes; below: means, each of a whole pass\n\n";
+    out += fmt::format("Average Forward pass: {:.3f} ms.\n", mean(m.forward));
+    out += fmt::format("Average Backward pass: {:.3f} ms.\n", mean(m.backward));
+    out += fmt::format("Average Forward-Backward: {:.3f} ms.\n", pass);
+    out += fmt::format("Data layers: {:.3f} ms a pass, not in the lines above.\n", data_ms);
+    return out + fmt::format("{} images/s without data, {} with.\n", images(net, pass),
+                             images(net, pass + data_ms));
   }
 
   static std::string images(const Net& net, double ms) {
@@ -188,16 +219,17 @@ class Time : public Command {
                                {"blas", blas_description()},
                                {"iterations", iterations_},
                                {"batch", batch_of(net)},
-                               {"forward_ms", median(m.forward)},
-                               {"backward_ms", median(m.backward)},
-                               {"forward_backward_ms", median(m.both)},
-                               {"data_ms", median(m.data)},
+                               {"forward_ms", mean(m.forward)},
+                               {"backward_ms", mean(m.backward)},
+                               {"forward_backward_ms", mean(m.both)},
+                               {"data_ms", mean(m.data)},
                                {"layers", nlohmann::ordered_json::array()}};
     for (int i = 0; i < net.layer_count(); ++i) {
       const Layer& layer = net.layer(i);
       out["layers"].push_back({{"name", layer.name()},
                                {"type", layer.type().type},
                                {"macs", layer.macs()},
+                               {"backward_macs", backward_macs(net, i)},
                                {"forward_ms", median(m.layers[i].forward)},
                                {"forward_min_ms", least(m.layers[i].forward)},
                                {"backward_ms", median(m.layers[i].backward)},
@@ -209,6 +241,7 @@ class Time : public Command {
   std::string net_, gpu_;
   std::string phase_ = "TRAIN";
   int iterations_ = 20, threads_ = 0;
+  std::vector<int64_t> shape_;
   bool json_ = false;
 };
 KINET_REGISTER_COMMAND(Time);

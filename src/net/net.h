@@ -56,6 +56,7 @@ class Net {
   double forward_layer(const Context& context, int layer);  // its share of the loss
   void backward_layer(const Context& context, int layer);
   bool layer_runs_backward(int layer) const;
+  const BackwardMask& backward_mask(int layer) const { return masks_[layer]; }
 
   // Runs forward and backward again, looking at every result; names the first layer and blob that
   // is not finite, or "" when everything is finite. Put the data back to the same batch first.
