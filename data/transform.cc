@@ -76,8 +76,8 @@ const MessageType& transform_fields() {
           uint_field("crop_size", "0",
                      "Side of the square cut out, in pixels: at a random place in TRAIN, from the "
                      "centre in TEST; 0 = no crop."),
-          string_field("mean_file", "",
-                       "Mean image to subtract (.binaryproto), of the size before the crop."),
+          path_field("mean_file",
+                     "Mean image to subtract (.binaryproto), of the size before the crop."),
           repeated(float_field("mean_value", "",
                                "Value to subtract: one for all channels or one for each, in the "
                                "order blue, green, red.")),

@@ -7,7 +7,7 @@ namespace kinet {
 LayerType Cifar10Data::describe() {
   static const MessageType message{
       "cifar10_data_param", "Files of the binary version of CIFAR-10.",
-      with({repeated(string_field("source", "", "A file (data_batch_1.bin); several are joined."))},
+      with({repeated(path_field("source", "A file (data_batch_1.bin); several are joined."))},
            common_fields("", "A new order in each epoch; by default true in TRAIN."))};
   return describe_data("Cifar10Data", "Images and labels from CIFAR-10's binary files.", message);
 }

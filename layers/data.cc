@@ -7,7 +7,7 @@ namespace kinet {
 LayerType Data::describe() {
   static const MessageType message{
       "data_param", "A database of images.",
-      with({string_field("source", "", "Folder of the LMDB database (or its data file)."),
+      with({path_field("source", "Folder of the LMDB database (or its data file)."),
             enum_field("backend", {{"LEVELDB", 0}, {"LMDB", 1}}, "LMDB",
                        "Kind of database: only LMDB is read."),
             no_effect(uint_field("rand_skip", "0", "The seed decides the order.")),

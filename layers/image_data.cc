@@ -7,10 +7,10 @@ namespace kinet {
 LayerType ImageData::describe() {
   static const MessageType message{
       "image_data_param", "Image files named in a list.",
-      with({string_field("source", "", "Text file of lines 'path label'."),
-            string_field("root_folder", "",
-                         "Folder that the paths in the list begin at. Without it: the current "
-                         "folder, or the list's own when the images are found there."),
+      with({path_field("source", "Text file of lines 'path label'."),
+            path_field("root_folder",
+                       "Folder that the paths in the list begin at. Without it: the current "
+                       "folder, or the list's own when the images are found there."),
             uint_field("new_height", "0", "Resize to this height in pixels; 0 = as stored."),
             uint_field("new_width", "0", "Resize to this width in pixels; 0 = as stored."),
             bool_field("is_color", "true", "Three channels; false: one, grey."),

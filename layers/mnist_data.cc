@@ -7,8 +7,8 @@ namespace kinet {
 LayerType MnistData::describe() {
   static const MessageType message{
       "mnist_data_param", "Images and labels in IDX files.",
-      with({string_field("images", "", "IDX file of images, plain or gzipped."),
-            string_field("labels", "", "IDX file of their labels, plain or gzipped.")},
+      with({path_field("images", "IDX file of images, plain or gzipped."),
+            path_field("labels", "IDX file of their labels, plain or gzipped.")},
            common_fields("", "A new order in each epoch; by default true in TRAIN."))};
   return describe_data("MnistData", "Images and labels from IDX files (MNIST, Fashion-MNIST).",
                        message);

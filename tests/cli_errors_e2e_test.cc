@@ -108,6 +108,17 @@ TEST_F(CliErrors, AWrongSetIsNamed) {
                   "did you mean 'base_lr'?");
 }
 
+TEST_F(CliErrors, AFolderWithARunIsNotWrittenOver) {
+  trained_weights();
+  const std::string metrics = read_file(folder_ / "run/metrics.jsonl");
+  const std::string error = error_of({"train", "solver.prototxt", "--out", "run"});
+  EXPECT_CONTAINS(error, "--out run: a run lies there already");
+  EXPECT_CONTAINS(error, "--resume run/solver_iter_3.solverstate");
+  EXPECT_EQ(kinet({"train", "solver.prototxt", "--out", "b"}).status, 0);
+  error_of({"train", "solver.prototxt", "--out", "run", "--resume", "b/solver_iter_3.solverstate"});
+  EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), metrics);
+}
+
 TEST_F(CliErrors, GpuIsRefusedWithTheReason) {
   EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--gpu", "0"}),
                   "no CUDA back-end in this build");

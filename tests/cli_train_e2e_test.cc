@@ -216,8 +216,41 @@ TEST_F(CliTrain, WeightsAreCopiedByNameAndTheCountIsTold) {
       kinet({"train", "solver.prototxt", "--out", "next", "--weights", weights});
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_CONTAINS(r.out, "loaded 1 of 1 layers from run/solver_iter_3.caffemodel");
-  EXPECT_CONTAINS(r.out, "from the beginning; iterations 0 to 3, optimizer history empty");
+  EXPECT_CONTAINS(r.out,
+                  "from the beginning with the weights of run/solver_iter_3.caffemodel; "
+                  "iterations 0 to 3, optimizer history empty");
   EXPECT_CONTAINS(read_file(folder_ / "next/metrics.jsonl"), "loaded 1 of 1 layers");
+}
+
+// The saved files name each other and the data by absolute paths, and hold the seed: from anywhere,
+// they give the same weights, bit for bit.
+TEST_F(CliTrain, TheSavedFilesRepeatTheRun) {
+  std::string solver = kTinySolver;
+  solver.erase(solver.find("random_seed"));
+  folder_.write("tiny.prototxt",
+                solver + "test_net: \"net.prototxt\" test_net: \"other.prototxt\"");
+  folder_.write("other.prototxt", std::string(kTinyNet) +
+                                      "layer { name: \"quiet\" type: \"Silence\" "
+                                      "bottom: \"ip\" }\n");
+  const std::string weights = trained_weights();
+  ASSERT_EQ(kinet({"train", "tiny.prototxt", "--out", "first run", "--set", "max_iter=4",
+                   "--threads", "1", "--weights", weights})
+                .status,
+            0);
+  const std::string saved = read_file(folder_ / "first run/solver.prototxt");
+  EXPECT_CONTAINS(saved, "# command: kinet train tiny.prototxt --weights " + weights +
+                             " --out 'first run' --set max_iter=4 --threads 1\n");
+  EXPECT_CONTAINS(saved, "random_seed: ");
+  EXPECT_CONTAINS(read_file(folder_ / "first run/net.prototxt"),
+                  "images: \"" + (folder_ / "images-idx3") + "\"");
+  std::filesystem::create_directory(folder_ / "elsewhere");
+  const ProcessResult r = run_kinet(
+      {"train", folder_ / "first run/solver.prototxt", "--out", "again", "--threads", "1"},
+      folder_ / "elsewhere");
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(read_file(folder_ / "first run/tiny_iter_4.caffemodel") ==
+              read_file(folder_ / "elsewhere/again/tiny_iter_4.caffemodel"));
+  EXPECT_TRUE(exists("elsewhere/again/test_net_1.prototxt"));
 }
 
 TEST_F(CliTrain, DivergedTrainingEndsWithStatusOne) {

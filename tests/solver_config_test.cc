@@ -77,7 +77,7 @@ TEST(SolverConfig, SetWinsOverTheFile) {
   EXPECT_EQ(p.message("early_stop_param").get_int("patience"), 3);
   EXPECT_EQ(p.get_string("snapshot_prefix"), "/tmp/a b");
   EXPECT_EQ(config->train_net().find("name")->text, "other");
-  EXPECT_CONTAINS(config->effective_text(), "0.25");
+  EXPECT_CONTAINS(config->params().node()->to_text(), "0.25");
 }
 
 TEST(SolverConfig, SetIsCheckedLikeTheFile) {

@@ -42,9 +42,9 @@ std::vector<std::string> start_lines(const StartRecord& r) {
     }
     out.push_back(data);
   }
-  const std::string begin = r.resumed_from.empty()
-                                ? std::string("Start: from the beginning")
-                                : fmt::format("Start: resumed from {}", r.resumed_from);
+  std::string begin = "Start: from the beginning";
+  if (!r.weights.empty()) begin += " with the weights of " + join(r.weights, ", ");
+  if (!r.resumed_from.empty()) begin = "Start: resumed from " + r.resumed_from;
   out.push_back(fmt::format("{}; iterations {} to {}, optimizer history {}", begin,
                             with_commas(r.iteration), with_commas(r.max_iterations), r.history));
   return out;

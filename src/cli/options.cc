@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -43,6 +45,16 @@ void add_weights_flag(CLI::App& app, std::vector<std::string>& weights) {
   app.add_option("--weights", weights, ".caffemodel files, copied by layer name: a,b")
       ->delimiter(',')
       ->allow_extra_args(false);
+}
+
+std::string shell_word(const std::string& text) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_./=,:+@%", c) != nullptr;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
 }
 
 void require_file(const std::string& path, const std::string& what) {

@@ -24,6 +24,9 @@ void refuse_gpu(const std::string& gpu);
 // --weights a.caffemodel,b.caffemodel (also several times).
 void add_weights_flag(CLI::App& app, std::vector<std::string>& weights);
 
+// The text as one word of a shell's command: quoted where it must be.
+std::string shell_word(const std::string& text);
+
 // Throws when the file is missing or a folder, before anything slow begins. `what` says which
 // argument it is: "solver".
 void require_file(const std::string& path, const std::string& what);

@@ -18,6 +18,7 @@
 #include "src/cli/options.h"
 #include "src/cli/signals.h"
 #include "src/cli/train_log.h"
+#include "src/solver/effective_files.h"
 #include "src/solver/observer_list.h"
 #include "src/solver/run_directory.h"
 #include "src/solver/solver.h"
@@ -93,7 +94,7 @@ class Train : public Command {
     app.add_option("--out", out_, "run directory [runs/<name>-<date>-<time>]");
     app.add_option("--set", options_.set, "a solver field that wins over the file: base_lr=0.02")
         ->allow_extra_args(false);
-    add_threads_flag(app, options_.threads);
+    add_threads_flag(app, threads_);
     app.add_option("--seed", seed_, "seed of all random numbers; wins over random_seed");
     add_gpu_flag(app, gpu_);
     app.add_flag("--quiet", quiet_, "print only warnings and the end");
@@ -108,7 +109,7 @@ class Train : public Command {
         "--resume and --weights exclude each other\nhint: a .solverstate brings its weights; "
         "--weights begins at iteration 0 with weights that are there");
     options_.seed = seed_;
-    options_.threads = resolve_threads(options_.threads);
+    options_.threads = resolve_threads(threads_);
     const auto config = SolverConfig::load(solver_, options_.set);
     return train(config);
   }
@@ -119,6 +120,7 @@ class Train : public Command {
     const ParamNode* name = config->train_net().find("name");
     const fs::path folder =
         out_.empty() ? make_run_folder(solver_, name != nullptr ? name->text : "") : fs::path(out_);
+    refuse_used_folder(folder, options_.resume);
     FolderGuard guard(folder);
     RunDirectory directory(folder, [&console](const std::string& text) { console.warning(text); });
     const std::unique_ptr<SolverObserver> log = make_log(console, quiet_);
@@ -129,7 +131,7 @@ class Train : public Command {
     options_.output_folder = folder.string();
     Solver solver(config, options_, observers);
     guard.keep();
-    save_files(*config, directory);
+    save_files(*config, solver, directory);
     if (!quiet_) print_head(console, solver, directory);
     return drive(solver, directory, console);
   }
@@ -148,14 +150,29 @@ class Train : public Command {
     return signals.stopped_by() == 0 ? 0 : 128 + signals.stopped_by();
   }
 
-  static void save_files(const SolverConfig& config, RunDirectory& directory) {
-    directory.save("solver.prototxt", config.effective_text());
-    const std::string net = config.train_net().to_text();
-    directory.save("net.prototxt", net);
-    for (int i = 0; i < config.test_net_count(); ++i) {
-      const std::string text = config.test_net(i).to_text();
-      if (text != net) directory.save(fmt::format("test_net_{}.prototxt", i), text);
-    }
+  void save_files(const SolverConfig& config, const Solver& solver, RunDirectory& directory) const {
+    RunSettings settings;
+    settings.seed = solver.seed();
+    settings.weights = solver.weights();
+    settings.comment =
+        fmt::format("The solver file as it was used, by {}\ncommand: {}\nseed {}, {} threads\n",
+                    build_info_line(), command_line(), solver.seed(), options_.threads);
+    for (const auto& [name, text] : effective_files(config, settings)) directory.save(name, text);
+  }
+
+  // The command as it was given, for a shell.
+  std::string command_line() const {
+    std::string out = "kinet train " + shell_word(solver_);
+    const auto add = [&out](const std::string& flag, const std::string& value) {
+      if (!value.empty()) out += " " + flag + " " + shell_word(value);
+    };
+    add("--weights", join(options_.weights, ","));
+    add("--resume", options_.resume);
+    add("--out", out_);
+    for (const std::string& assignment : options_.set) add("--set", assignment);
+    if (threads_ > 0) add("--threads", std::to_string(threads_));
+    if (seed_) add("--seed", std::to_string(*seed_));
+    return out;
   }
 
   static void print_head(Console& console, Solver& solver, const RunDirectory& directory) {
@@ -172,6 +189,7 @@ class Train : public Command {
   std::string solver_, out_, gpu_;
   SolverOptions options_;
   std::optional<uint64_t> seed_;
+  int threads_ = 0;
   bool quiet_ = false;
 };
 KINET_REGISTER_COMMAND(Train);

@@ -50,6 +50,12 @@ Field string_field(std::string name, std::string default_value, std::string help
   return make_field(FieldKind::kString, std::move(name), std::move(default_value), std::move(help));
 }
 
+Field path_field(std::string name, std::string help) {
+  Field field = string_field(std::move(name), "", std::move(help));
+  field.is_path = true;
+  return field;
+}
+
 Field enum_field(std::string name, std::vector<EnumValue> values, std::string default_value,
                  std::string help) {
   Field field =

@@ -30,6 +30,7 @@ struct Field {
   std::vector<EnumValue> values;         // of an enum
   const MessageType* message = nullptr;  // of a message
   bool no_effect = false;                // a known Caffe field that kinet accepts and ignores
+  bool is_path = false;                  // a string that names a file or folder (resolve_path)
 };
 
 struct MessageType {
@@ -47,6 +48,7 @@ Field uint_field(std::string name, std::string default_value, std::string help);
 Field float_field(std::string name, std::string default_value, std::string help);
 Field bool_field(std::string name, std::string default_value, std::string help);
 Field string_field(std::string name, std::string default_value, std::string help);
+Field path_field(std::string name, std::string help);  // a string without a default
 Field enum_field(std::string name, std::vector<EnumValue> values, std::string default_value,
                  std::string help);
 Field message_field(std::string name, const MessageType& type, std::string help);
@@ -58,6 +60,10 @@ Field no_effect(Field field);  // accepted for Caffe's sake, noted once
 // without effect (a note). `context` names the owner in messages: "layer 'conv1'".
 void validate(const ParamNode& node, const MessageType& type, const std::string& context,
               Diagnostics& diagnostics);
+
+// Replaces every relative path in `node` by the absolute one that it stands for: for copies of a
+// file that are put elsewhere.
+void make_paths_absolute(ParamNode& node, const MessageType& type);
 
 // A message as its declared type sees it: typed getters that fall back to the declared default.
 // Thread safety: immutable. Lifetime: node and type must outlive it.

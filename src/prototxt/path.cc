@@ -1,7 +1,7 @@
 // Paths written in prototxt files.
 #include <filesystem>
 
-#include "src/prototxt/node.h"
+#include "src/prototxt/fields.h"
 
 namespace kinet {
 namespace fs = std::filesystem;
@@ -39,6 +39,16 @@ std::string describe_path(const std::string& written, const Position& where) {
   const std::string second = full_path(written);
   const std::string first = beside.empty() ? second : full_path(beside);
   return name + " (looked for at " + first + (second == first ? ")" : " and " + second + ")");
+}
+
+void make_paths_absolute(ParamNode& node, const MessageType& type) {
+  for (ParamNode& child : node.children) {
+    const Field* field = type.find(child.name);
+    if (field == nullptr) continue;
+    if (field->message != nullptr) make_paths_absolute(child, *field->message);
+    if (!field->is_path || child.text.empty()) continue;
+    child.text = full_path(resolve_path(child.text, child.where));
+  }
 }
 
 }  // namespace kinet

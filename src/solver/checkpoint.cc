@@ -140,7 +140,7 @@ void Solver::Impl::restore_positions(const Snapshot& state) {
 }
 
 void Solver::Impl::load_weights() {
-  std::vector<std::string> files;
+  std::vector<std::string>& files = weights;
   for (const std::string& given : options.weights) {
     for (const std::string& file : split_list(given)) files.push_back(file);
   }

@@ -80,6 +80,7 @@ StartRecord start_from_json(const Json& j) {
   r.iteration = j.value("iteration", int64_t{0});
   r.max_iterations = j.value("max_iterations", int64_t{0});
   r.resumed_from = j.value("resumed_from", "");
+  r.weights = j.value("weights", std::vector<std::string>{});
   r.parameters = j.value("parameters", int64_t{0});
   r.batch = j.value("batch", int64_t{0});
   r.iter_size = j.value("iter_size", int64_t{1});
@@ -156,6 +157,7 @@ void MetricsWriter::on_start(const StartRecord& r) {
                    {"train_items", r.train_items},
                    {"iterations_per_epoch", number(r.iterations_per_epoch)},
                    {"resumed_from", r.resumed_from},
+                   {"weights", r.weights},
                    {"history", r.history}}));
 }
 

@@ -23,6 +23,7 @@ struct StartRecord {
   int threads = 1;
   int64_t iteration = 0, max_iterations = 0;  // where this run begins and ends
   std::string resumed_from;                   // a .solverstate, or ""
+  std::vector<std::string> weights;           // .caffemodel files it began with
   int64_t parameters = 0;
   int64_t batch = 0, iter_size = 1, train_items = 0;  // 0: unknown (no data layer)
   double iterations_per_epoch = 0;

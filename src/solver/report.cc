@@ -150,6 +150,7 @@ std::string settings(const StartRecord& s) {
   out += row("seed", fmt::format("{}{}", s.seed, s.seed_chosen ? " (chosen by the clock)" : ""));
   out += row("threads", fmt::format("{}", s.threads));
   if (!s.resumed_from.empty()) out += row("resumed from", s.resumed_from);
+  if (!s.weights.empty()) out += row("weights to start from", join(s.weights, ", "));
   return out + "</table>\n";
 }
 

@@ -54,6 +54,29 @@ fs::path make_run_folder(const std::string& solver_path, const std::string& net_
        stem.string(), error.message());
 }
 
+void refuse_used_folder(const fs::path& folder, const std::string& resume) {
+  std::error_code error;
+  fs::path state;  // the newest
+  bool used = fs::exists(folder / "metrics.jsonl", error);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".solverstate") continue;
+    used = true;
+    if (state.empty() || entry.last_write_time(error) > fs::last_write_time(state, error)) {
+      state = entry.path();
+    }
+  }
+  if (!used) return;
+  if (!resume.empty()) {
+    const fs::path inside =
+        fs::weakly_canonical(resume, error).lexically_relative(fs::weakly_canonical(folder, error));
+    if (!inside.empty() && *inside.begin() != "..") return;
+  }
+  fail(
+      "--out {}: a run lies there already\nhint: --resume {} goes on with it; another --out leaves "
+      "it as it is",
+      folder.string(), state.empty() ? "STATE.solverstate" : state.string());
+}
+
 RunDirectory::RunDirectory(fs::path folder, Warn warn)
     : folder_(std::move(folder)), warn_(std::move(warn)) {
   check_writable(folder_, true);

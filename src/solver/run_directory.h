@@ -26,6 +26,10 @@ class TensorboardWriter;
 // that two runs that begin in the same second get one each.
 std::filesystem::path make_run_folder(const std::string& solver_path, const std::string& net_name);
 
+// Throws Error when `folder` holds a run already that is not gone on with, that is when `resume` (a
+// .solverstate, or "") does not lie in it.
+void refuse_used_folder(const std::filesystem::path& folder, const std::string& resume);
+
 class RunDirectory : public SolverObserver {
  public:
   using Warn = std::function<void(const std::string&)>;

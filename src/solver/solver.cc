@@ -188,6 +188,7 @@ std::vector<TestRecord> Solver::test() { return impl_->test_all(nullptr); }
 std::string Solver::snapshot() { return impl_->snapshot(); }
 int64_t Solver::iteration() const { return impl_->iteration; }
 uint64_t Solver::seed() const { return impl_->seed; }
+const std::vector<std::string>& Solver::weights() const { return impl_->weights; }
 double Solver::loss() const { return impl_->loss; }
 Net& Solver::train_net() { return *impl_->train; }
 Net& Solver::test_net(int index) { return *impl_->tests[index]; }

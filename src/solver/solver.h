@@ -52,7 +52,6 @@ class SolverConfig {
   const ParamNode& test_net(int index) const;
   NetState test_state(int index) const;
   const std::string& path() const;
-  std::string effective_text() const;  // what is saved in the run directory
   const std::vector<std::string>& notes() const;
 
  private:
@@ -78,7 +77,8 @@ class Solver {
 
   int64_t iteration() const;
   uint64_t seed() const;
-  double loss() const;  // of the last step, averaged over iter_size
+  const std::vector<std::string>& weights() const;  // files that it began with
+  double loss() const;                              // of the last step, averaged over iter_size
   Net& train_net();
   Net& test_net(int index);
   std::span<const float> history() const;  // optimizer state, all entries

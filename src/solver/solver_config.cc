@@ -191,7 +191,6 @@ int SolverConfig::test_net_count() const { return static_cast<int>(impl_->tests.
 const ParamNode& SolverConfig::test_net(int index) const { return *impl_->tests[index].net; }
 NetState SolverConfig::test_state(int index) const { return impl_->tests[index].state; }
 const std::string& SolverConfig::path() const { return impl_->path; }
-std::string SolverConfig::effective_text() const { return impl_->root.to_text(); }
 const std::vector<std::string>& SolverConfig::notes() const { return impl_->notes; }
 
 }  // namespace kinet

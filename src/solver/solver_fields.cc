@@ -24,11 +24,11 @@ const MessageType& early_stop_fields() {
 }
 
 std::vector<Field> net_choice() {
-  return {string_field("net", "", "net file, for training and tests"),
+  return {path_field("net", "net file, for training and tests"),
           message_field("net_param", net_fields(), "the same, written here"),
-          string_field("train_net", "", "net file for training only"),
+          path_field("train_net", "net file for training only"),
           message_field("train_net_param", net_fields(), "the same, written here"),
-          repeated(string_field("test_net", "", "net file for a test net")),
+          repeated(path_field("test_net", "net file for a test net")),
           repeated(message_field("test_net_param", net_fields(), "the same, written here")),
           message_field("train_state", net_state_fields(), "level and stages of the train net"),
           repeated(message_field("test_state", net_state_fields(),
@@ -80,9 +80,9 @@ std::vector<Field> snapshots() {
           enum_field("snapshot_format", {{"HDF5", 0}, {"BINARYPROTO", 1}}, "BINARYPROTO",
                      "only BINARYPROTO in this version"),
           bool_field("snapshot_after_train", "true", "snapshot at the end of the run"),
-          repeated(string_field("weights", "",
-                                "models to start from, copied by layer name; the flag --weights "
-                                "wins"))};
+          repeated(path_field("weights",
+                              "models to start from, copied by layer name; the flag --weights "
+                              "wins"))};
 }
 
 std::vector<Field> machine() {

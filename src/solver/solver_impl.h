@@ -98,6 +98,7 @@ struct Solver::Impl {
   int64_t snapshot_tried = -1;  // iteration of the last one, written or not
   std::string failed_snapshot;  // why the last one could not be written, or ""
   std::string resumed_from;
+  std::vector<std::string> weights;  // files the run began with, in the order they were read
 
   double train_seconds = 0;  // in iterations alone, since the last display
   int64_t since_display = 0;

@@ -104,6 +104,7 @@ StartRecord Solver::Impl::start_record() const {
   r.iteration = iteration;
   r.max_iterations = end;
   r.resumed_from = resumed_from;
+  r.weights = weights;
   r.parameters = train->parameter_count();
   r.iter_size = settings.iter_size;
   if (const BatchSource* source = train_source()) {
