@@ -35,10 +35,13 @@ smoke: all  ## the quick gate before a commit: tests of label smoke, under 20 s
 test: deps all  ## all unit and integration tests
 	@$(call run_tests,$(BUILD),'unit|integration')
 
-check:  ## tests of label core under the address and undefined-behaviour sanitizers
+check:  ## tests again under sanitizers: core ones address + undefined, those of threads thread
 	@$(call configure,build-asan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=address$(comma)undefined -DKINET_TEST_LABEL=core -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-asan -j $(JOBS)
 	@$(call run_tests,build-asan,core)
+	@$(call configure,build-tsan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=thread -DKINET_TEST_LABEL=threads -DKINET_BUILD_BENCH=OFF)
+	cmake --build build-tsan -j $(JOBS)
+	@$(call run_tests,build-tsan,threads)
 
 bench: configure  ## build and run bench/
 	cmake --build $(BUILD) -j $(JOBS) --target benches
@@ -57,7 +60,7 @@ install: build  ## install under CMAKE_INSTALL_PREFIX
 	cmake --install $(BUILD)
 
 clean:  ## remove the build folders
-	rm -rf $(BUILD) build-asan build-lint
+	rm -rf $(BUILD) build-asan build-tsan build-lint
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \

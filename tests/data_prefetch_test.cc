@@ -1,6 +1,6 @@
 // The order of items and the threads that fetch them: what comes out depends on neither the number
 // of threads nor the depth, and any position can be gone back to.
-// ctest: labels=unit,core,smoke
+// ctest: labels=unit,core,smoke,threads
 #include <gtest/gtest.h>
 
 #include <algorithm>

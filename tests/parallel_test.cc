@@ -1,4 +1,4 @@
-// ctest: labels=unit,core,smoke
+// ctest: labels=unit,core,smoke,threads
 //
 // The fork-join loop: every index once, fixed parts, exceptions, nesting, callers side by side.
 #include "src/base/parallel.h"
