@@ -71,6 +71,20 @@ TEST(NetWiring, WhatALayerSaysOfItsShapesGetsItsPlace) {
   EXPECT_HAS(error, "layer 'c'");
 }
 
+TEST(NetWiring, EveryLayerThatCannotBeSetUpIsReported) {
+  const std::string error = error_of([] {
+    make_net(kInput + "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c' }" +
+             "layer { name: 'reader' type: 'ReLU' bottom: 'c' top: 'r' }" +
+             "layer { name: 'p' type: 'Pooling' bottom: 'data' top: 'p' pooling_param { "
+             "kernel_size: 0 } }" +
+             ip("a", "data", "x") + ip("a", "data", "y"));
+  });
+  EXPECT_HAS(error, "layer 'c' (Convolution)");
+  EXPECT_HAS(error, "layer 'p' (Pooling)");
+  EXPECT_HAS(error, "layer 'a' (InnerProduct): another layer with parameters");
+  EXPECT_EQ(error.find("'reader'"), std::string::npos) << "a consequence, not a fault";
+}
+
 TEST(NetLookup, ByName) {
   const auto net = make_net(kInput + ip("ip", "data", "y") + softmax_loss("y"));
   EXPECT_NE(net->blob("y"), nullptr);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/base/text.h"
+
 namespace kinet {
 
 void NetBuilder::build() {
@@ -59,31 +61,55 @@ std::vector<Shape> NetBuilder::set_up(int i, Layer& layer, const std::vector<Sha
   }
 }
 
+// A layer that fails to set up does not hide the faults of others: only those that read its tops
+// are left out, and all messages come in one Error.
 void NetBuilder::make_layers() {
   net_.scratch_ = std::make_shared<Buffer>();
+  std::vector<std::string> errors;
   for (int i = 0; i < static_cast<int>(net_.spec_.layers.size()); ++i) {
-    const LayerSpec& spec = net_.spec_.layers[i];
-    std::unique_ptr<Layer> layer = spec.layer_type->make();
-    layer->configure(spec.name, net_.spec_.state.phase, spec.node.get(), spec.layer_type,
-                     options_.seed, static_cast<int>(spec.tops.size()));
-    std::vector<Shape> bottoms;
-    for (int value : bottom_values_[i]) bottoms.push_back(values_[value].shape);
-    WorkspacePlan plan(net_.scratch_, options_.threads);
-    const std::vector<Shape> tops = set_up(i, *layer, bottoms, plan);
-    KINET_CHECK(tops.size() == spec.tops.size(), "layer '{}' ({}) makes {} tops but {} are named",
-                spec.name, spec.type, tops.size(), spec.tops.size());
-    for (size_t t = 0; t < tops.size(); ++t) values_[top_values_[i][t]].shape = tops[t];
-    net_.saved_floats_.push_back(plan.saved_floats());
-    net_.seen_.push_back(std::move(bottoms));
-    std::vector<float> weights = spec.loss_weights;
-    if (weights.empty()) {
-      weights.assign(spec.tops.size(), 0.0f);
-      if (spec.layer_type->is_loss) weights[0] = 1;
+    const auto& bottoms = bottom_values_[i];
+    bool known = std::all_of(bottoms.begin(), bottoms.end(),
+                             [&](int value) { return values_[value].shape_known; });
+    try {
+      if (known) make_layer(i);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kUser) throw;
+      errors.push_back(error.what());
+      known = false;
     }
-    net_.loss_weights_.push_back(std::move(weights));
-    if (BatchSource* source = layer->batch_source()) net_.sources_.push_back(source);
-    net_.layers_.push_back(std::move(layer));
+    for (int value : top_values_[i]) values_[value].shape_known = known;
   }
+  if (!errors.empty()) throw Error(join(errors, "\n"));
+}
+
+void NetBuilder::make_layer(int i) {
+  const LayerSpec& spec = net_.spec_.layers[i];
+  std::unique_ptr<Layer> layer = spec.layer_type->make();
+  layer->configure(spec.name, net_.spec_.state.phase, spec.node.get(), spec.layer_type,
+                   options_.seed, static_cast<int>(spec.tops.size()));
+  std::vector<Shape> bottoms;
+  for (int value : bottom_values_[i]) bottoms.push_back(values_[value].shape);
+  WorkspacePlan plan(net_.scratch_, options_.threads);
+  const std::vector<Shape> tops = set_up(i, *layer, bottoms, plan);
+  if (!layer->declared().empty() && !owners_.insert(spec.name).second) {
+    fail_layer(i,
+               "another layer with parameters has the same name; weights are found by name, so "
+               "give it another");
+  }
+  if (tops.size() != spec.tops.size()) {
+    fail_layer(i, fmt::format("makes {} tops but {} are named", tops.size(), spec.tops.size()));
+  }
+  for (size_t t = 0; t < tops.size(); ++t) values_[top_values_[i][t]].shape = tops[t];
+  net_.saved_floats_.push_back(plan.saved_floats());
+  net_.seen_.push_back(std::move(bottoms));
+  std::vector<float> weights = spec.loss_weights;
+  if (weights.empty()) {
+    weights.assign(spec.tops.size(), 0.0f);
+    if (spec.layer_type->is_loss) weights[0] = 1;
+  }
+  net_.loss_weights_.push_back(std::move(weights));
+  if (BatchSource* source = layer->batch_source()) net_.sources_.push_back(source);
+  net_.layers_.push_back(std::move(layer));
 }
 
 // Downwards: which bottoms could get a gradient that somebody wants. Upwards: which layers lie

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct NetValue {
   int maker = -1, top = -1;      // layer and top that make it
   int reader = -1, bottom = -1;  // layer and bottom that read it; -1: nobody
   Shape shape;
+  bool shape_known = false;     // its maker could be set up
   bool wants_gradient = false;  // something that learns lies upstream
   bool under_loss = false;      // a loss lies downstream
   bool has_diff = false;        // a gradient is really computed
@@ -29,6 +31,7 @@ class NetBuilder {
  private:
   void trace_values();
   void make_layers();
+  void make_layer(int layer);
   std::vector<Shape> set_up(int layer, Layer& made, const std::vector<Shape>& bottoms,
                             WorkspacePlan& plan);
   bool learns() const;
@@ -52,6 +55,7 @@ class NetBuilder {
   Net* training_;
   std::vector<NetValue> values_;
   std::vector<std::vector<int>> bottom_values_, top_values_;
+  std::set<std::string> owners_;           // names of layers with parameters
   std::map<std::string, int> shared_;      // parameter name -> index in net_.parameters_
   std::vector<std::vector<int>> info_of_;  // layer, blob -> index in parameters_, -1: not ours
 };

@@ -1,7 +1,5 @@
 // The second half of building a net: parameters get their place in the arenas, shared ones one
 // place for all, those of a test net the place they have in the training net.
-#include <set>
-
 #include "src/net/net_builder.h"
 
 namespace kinet {
@@ -17,16 +15,7 @@ void NetBuilder::bind_parameters() {
   net_.parameter_data_ = std::make_shared<Buffer>();
   net_.buffer_data_ = std::make_shared<Buffer>();
   if (learns()) net_.parameter_diff_ = std::make_shared<Buffer>();
-  std::set<std::string> seen;
-  for (int i = 0; i < net_.layer_count(); ++i) {
-    const Layer& layer = *net_.layers_[i];
-    if (!layer.declared().empty() && !seen.insert(layer.name()).second) {
-      fail_layer(i,
-                 "another layer with parameters has the same name; weights are found by name, "
-                 "so give it another");
-    }
-    bind_layer(i);
-  }
+  for (int i = 0; i < net_.layer_count(); ++i) bind_layer(i);
   net_.parameter_data_->reserve(net_.parameter_floats_);
   if (learns()) net_.parameter_diff_->reserve(net_.parameter_floats_);
   net_.buffer_data_->reserve(net_.buffer_floats_);

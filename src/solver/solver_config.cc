@@ -175,7 +175,8 @@ std::shared_ptr<const SolverConfig> SolverConfig::parse(const std::string& text,
     impl->check_specs();
   } else {  // the faults of the nets all the same
     for (const char* field : {"net", "net_param", "train_net", "train_net_param"}) {
-      impl->read_net_named(field);
+      const NetPointer net = impl->read_net_named(field);
+      if (net != nullptr) impl->gather([&] { make_net_spec(*net, NetState{}); });
     }
   }
   if (!impl->errors.empty()) throw Error(join(impl->errors, "\n"));
