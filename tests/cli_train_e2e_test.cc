@@ -131,6 +131,21 @@ TEST_F(CliTrain, ARunThatCannotBeginLeavesNoFolder) {
   EXPECT_FALSE(exists("run"));
 }
 
+TEST_F(CliTrain, ARunThatCannotBeginTakesNothingAway) {
+  namespace fs = std::filesystem;
+  folder_.write("thesis.tex", "precious");
+  EXPECT_EQ(kinet({"train", "solver.prototxt", "--out", "thesis.tex"}).status, 2);
+  EXPECT_EQ(read_file(folder_ / "thesis.tex"), "precious");
+
+  fs::create_directory(folder_ / "empty");
+  fs::create_directory_symlink("empty", folder_ / "latest");
+  fs::remove(folder_ / "images-idx3");
+  for (const char* out : {"empty", "latest"}) {
+    EXPECT_EQ(kinet({"train", "solver.prototxt", "--out", out}).status, 2);
+    EXPECT_TRUE(fs::exists(fs::symlink_status(folder_ / out))) << out;
+  }
+}
+
 TEST_F(CliTrain, InterruptSnapshotsAndStops) {
   Process p({kinet_program(), "train", "solver.prototxt", "--out", "run", "--set",
              "max_iter=1000000000", "--set", "display=100", "--threads", "1"},

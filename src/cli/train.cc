@@ -68,16 +68,20 @@ std::string net_line(Net& net) {
 // A folder that was made for a run which then could not begin is taken away again, if empty.
 class FolderGuard {
  public:
-  explicit FolderGuard(fs::path folder) : folder_(std::move(folder)) {}
+  // REQUIRES: called before anything makes the folder.
+  explicit FolderGuard(fs::path folder) : folder_(std::move(folder)) {
+    std::error_code ignored;
+    made_here_ = fs::symlink_status(folder_, ignored).type() == fs::file_type::not_found;
+  }
   ~FolderGuard() {
     std::error_code ignored;
-    if (!kept_) fs::remove(folder_, ignored);
+    if (made_here_ && !kept_ && fs::is_directory(folder_, ignored)) fs::remove(folder_, ignored);
   }
   void keep() { kept_ = true; }
 
  private:
   fs::path folder_;
-  bool kept_ = false;
+  bool made_here_ = false, kept_ = false;
 };
 
 class Train : public Command {
