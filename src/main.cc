@@ -3,6 +3,7 @@
 //
 // Exit status: 0 done; 1 failed while running; 2 wrong input, found at set-up; 130 and 143 stopped
 // by SIGINT and SIGTERM.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -23,6 +24,8 @@ int report(const char* message, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file past the limit of `ulimit -f` is a write error, reported as a full disk is.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return kinet::run_command_line(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const kinet::Error& error) {

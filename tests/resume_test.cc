@@ -229,10 +229,12 @@ TEST_F(ResumeTest, AStateOfCaffeIsContinued) {
   SolverState state;
   ASSERT_TRUE(state.ParseFromString(read_file(options.resume)));
   state.clear_kinet();
+  state.clear_kinet_checksum();
   folder_.write("r_iter_6.solverstate", state.SerializeAsString());
   NetParameter model;
   ASSERT_TRUE(model.ParseFromString(read_file(folder_ / "r_iter_6.caffemodel")));
   model.clear_kinet();
+  model.clear_kinet_checksum();
   folder_.write("r_iter_6.caffemodel", model.SerializeAsString());
   TestRun second(text, options);
   EXPECT_TRUE(second.seen.has_note("not written by kinet"));

@@ -82,16 +82,18 @@ void write_file_atomic(const fs::path& path, std::string_view bytes) {
   }
 }
 
-void check_writable(const fs::path& folder, bool make) {
+void check_writable(const fs::path& folder, bool make, const std::string& name) {
   std::error_code error;
   if (make) fs::create_directories(folder, error);
   KINET_CHECK(!error, "{}: cannot be created: {}", folder.string(), error.message());
   KINET_CHECK(fs::is_directory(folder, error), "{}: no such folder\nhint: create it first",
               folder.string());
-  const fs::path probe = temporary_name(folder / "probe");
+  const fs::path probe = temporary_name(folder / name);
   const Descriptor fd(::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const int reason = errno;
+  KINET_CHECK(fd.get() >= 0 || reason != ENAMETOOLONG, "{}: the name is too long", name);
   KINET_CHECK(fd.get() >= 0, "{}: nothing can be written there: {}", folder.string(),
-              std::strerror(errno));
+              std::strerror(reason));
   ::unlink(probe.c_str());
 }
 

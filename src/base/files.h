@@ -15,7 +15,9 @@ std::string read_file(const std::filesystem::path& path);
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
 
 // Finds out now what would fail later: creates and removes a probe file in `folder` (which is made
-// when missing and make is true). Throws a set-up Error that names the folder and the reason.
-void check_writable(const std::filesystem::path& folder, bool make);
+// when missing and make is true), named as write_file_atomic() would for a file `name`. Throws a
+// set-up Error that names the folder and the reason.
+void check_writable(const std::filesystem::path& folder, bool make,
+                    const std::string& name = "probe");
 
 }  // namespace kinet

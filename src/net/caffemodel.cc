@@ -8,12 +8,13 @@
 #include "src/base/files.h"
 #include "src/base/text.h"
 #include "src/math/vec.h"
+#include "src/net/checksum.h"
 #include "src/proto/kinet/caffemodel.pb.h"
 
 namespace kinet {
 namespace {
 
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;  // from 2 on, a checksum ends the file
 
 // Dimensions without leading and trailing ones: the data of 1x1x5x3 and 5x3 lie the same way.
 std::vector<int64_t> without_outer_ones(const std::vector<int64_t>& dims) {
@@ -116,6 +117,7 @@ Model Model::parse(const std::string& bytes, const std::string& path) {
   KINET_CHECK(model.proto_->ParseFromString(bytes),
               "{}: damaged or cut off ({}): this cannot be read as a .caffemodel", path,
               human_bytes(bytes.size()));
+  verify_checksum(bytes, model.proto_->kinet().format_version() >= kFormatVersion, path);
   model.add_layers();
   return model;
 }
@@ -223,6 +225,7 @@ std::string encode_caffemodel(Net& net, int64_t iteration) {
   proto.mutable_kinet()->set_iteration(iteration);
   std::string bytes;
   if (!proto.SerializeToString(&bytes)) fail_runtime("the model is too large for one file (2 GB)");
+  append_checksum(bytes);
   return bytes;
 }
 

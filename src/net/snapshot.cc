@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
+#include <set>
 
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/rng.h"
 #include "src/base/text.h"
+#include "src/net/checksum.h"
 #include "src/proto/kinet/solverstate.pb.h"
 
 namespace kinet {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;  // from 2 on, a checksum ends the file
+
+// Positions are counted in 64 bits; sums and products with what a run adds stay far from the end.
+constexpr int64_t kLargestPosition = int64_t{1} << 53;
+constexpr int64_t kLargestInt = std::numeric_limits<int32_t>::max();
 
 void write_extras(const KinetExtras& extras, KinetState& proto) {
   proto.set_format_version(kFormatVersion);
@@ -36,6 +43,38 @@ void write_extras(const KinetExtras& extras, KinetState& proto) {
     proto.mutable_early_stop()->set_tests_since_best(extras.early_stop->tests_since_best);
   }
   for (const double loss : extras.recent_losses) proto.add_recent_loss(loss);
+}
+
+// What is wrong with the numbers of a state, or "": the solver computes with them as they are.
+std::string wrong_number(const KinetState& proto, int64_t iteration) {
+  const auto outside = [](int64_t value, int64_t least, int64_t most) {
+    return value < least || value > most;
+  };
+  std::set<std::string> layers;
+  for (const DataPosition& p : proto.position()) {
+    if (!layers.insert(p.layer()).second) return fmt::format("two positions of '{}'", p.layer());
+    if (outside(p.position(), 0, kLargestPosition)) {
+      return fmt::format("layer '{}' at item {}", p.layer(), p.position());
+    }
+    if (outside(p.items(), 0, kLargestPosition)) {
+      return fmt::format("layer '{}' of {} items", p.layer(), p.items());
+    }
+    if (outside(p.batch_size(), 0, kLargestInt)) {
+      return fmt::format("layer '{}' with batches of {}", p.layer(), p.batch_size());
+    }
+  }
+  if (outside(proto.iter_size(), 1, kLargestInt)) {
+    return fmt::format("iter_size {}", proto.iter_size());
+  }
+  if (proto.has_tested_iteration() && outside(proto.tested_iteration(), 0, iteration)) {
+    return fmt::format("a test at iteration {} of {}", proto.tested_iteration(), iteration);
+  }
+  if (!proto.has_early_stop()) return "";
+  const EarlyStopState& stop = proto.early_stop();
+  if (outside(stop.best_iteration(), 0, iteration)) {
+    return fmt::format("the best test at iteration {} of {}", stop.best_iteration(), iteration);
+  }
+  return stop.tests_since_best() < 0 ? fmt::format("{} tests", stop.tests_since_best()) : "";
 }
 
 KinetExtras read_extras(const KinetState& proto) {
@@ -83,6 +122,7 @@ std::string encode(const Snapshot& snapshot) {
   proto.mutable_kinet()->set_history_entries(proto.history_size());
   std::string bytes;
   if (!proto.SerializeToString(&bytes)) fail_runtime("the state is too large for one file (2 GB)");
+  append_checksum(bytes);
   return bytes;
 }
 
@@ -163,6 +203,9 @@ Snapshot read_snapshot(const std::string& path) {
                   (!proto.has_kinet() || proto.kinet().history_entries() == proto.history_size()),
               "{}: damaged or cut off ({}): this cannot be read as a .solverstate", path,
               human_bytes(bytes.size()));
+  verify_checksum(bytes, proto.kinet().format_version() >= kFormatVersion, path);
+  const std::string wrong = proto.has_kinet() ? wrong_number(proto.kinet(), proto.iter()) : "";
+  KINET_CHECK(wrong.empty(), "{}: damaged: it says {}", path, wrong);
   Snapshot snapshot;
   snapshot.path = path;
   snapshot.iteration = proto.iter();

@@ -4,6 +4,7 @@
 // same weights, bit for bit, as n + m iterations. All that an iteration depends on is its number,
 // the seed, the weights, the history and the data position, and a snapshot holds all of them.
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "src/base/check.h"
@@ -31,9 +32,22 @@ std::vector<std::string> split_list(const std::string& text) {
   return parts;
 }
 
+// Where a source stands that gave its batches without a break. Three counts of an int each may
+// give more than 64 bits hold.
+int64_t position_after(int64_t iteration, int64_t iter_size, const BatchSource& source,
+                       const std::string& state) {
+  const int64_t batches = iteration * iter_size;
+  KINET_CHECK(batches <= (int64_t{1} << 53) / source.batch_size(),
+              "{}: {} iterations of {} batches of {} are more than a run can count: damaged, or "
+              "iter_size or batch_size is too large",
+              state, iteration, iter_size, source.batch_size());
+  return batches * source.batch_size();
+}
+
 }  // namespace
 
-// The folder is tried before anything is trained. Inside a run directory it is made.
+// The folder is tried before anything is trained, with the longest name that a snapshot may get.
+// Inside a run directory it is made.
 void Solver::Impl::find_prefix() {
   const Params params = config->params();
   std::string stem = fs::path(config->path()).stem().string();
@@ -47,7 +61,9 @@ void Solver::Impl::find_prefix() {
   if (settings.snapshot == 0 && !settings.snapshot_after_train) return;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   try {
-    check_writable(folder, in_run_directory);
+    check_writable(folder, in_run_directory,
+                   fmt::format("{}_iter_{}.solverstate", path.filename().string(),
+                               std::numeric_limits<int32_t>::max()));
   } catch (const Error& e) {
     fail_at(params.where("snapshot_prefix"),
             fmt::format("snapshots cannot be written: {}", e.what()));
@@ -125,7 +141,7 @@ void Solver::Impl::restore_positions(const Snapshot& state) {
     const std::string& layer = train->layer(layer_of_source(*train, source)).name();
     const auto found = saved.find(layer);
     if (found == saved.end()) {
-      source->seek(iteration * settings.iter_size * source->batch_size());
+      source->seek(position_after(iteration, settings.iter_size, *source, state.path));
       continue;
     }
     if (found->second.items != source->items()) {
