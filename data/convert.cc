@@ -143,6 +143,10 @@ void check_options(const ConvertOptions& o) {
 std::vector<ImageListEntry> gather(const ConvertOptions& options, ConvertReport& report) {
   KINET_CHECK(fs::exists(options.input), "{}: no such list or folder", options.input);
   if (fs::is_directory(options.input)) return read_class_folders(options.input, report.classes);
+  KINET_CHECK(!is_image_name(options.input),
+              "{}: is an image\nhint: give the folder that holds one folder of images for each "
+              "class, or a text file of lines 'path label'",
+              options.input);
   std::vector<ImageListEntry> entries = read_image_list(options.input);
   ImageListPaths paths(options.input, options.root, entries);
   for (ImageListEntry& entry : entries) entry.path = paths.file(entry);

@@ -52,8 +52,9 @@ TEST_F(CliCommands, DevicesTellsWhatThereIs) {
 TEST_F(CliCommands, CheckShowsTheTableAndTheData) {
   const std::string text = output_of({"check", "solver.prototxt"});
   for (const char* part : {"Train net 'tiny'", "Test net #0 'tiny'", "InnerProduct", "4x10", "370",
-                           "all 20 labels lie in [0, 10)", "5 iterations an epoch",
-                           "each of the 20 items once", "No errors."}) {
+                           "all 20 labels lie in [0, 10), as 'loss' asks",
+                           "Snapshots: runs/tiny-<date>-<time>/solver_iter_N.caffemodel",
+                           "5 iterations an epoch", "each of the 20 items once", "No errors."}) {
     EXPECT_CONTAINS(text, part);
   }
   EXPECT_CONTAINS(output_of({"check", "net.prototxt"}), "No errors.");
@@ -146,6 +147,23 @@ TEST(Deploy, KeepsOnlyWhatTheMainOutputNeeds) {
   EXPECT_EQ(deploy.to_text().find("lr_mult"), std::string::npos);
 }
 
+TEST_F(CliCommands, ClassifyTellsOnceHowImagesAreChanged) {
+  const std::string weights = trained_weights();
+  const std::string small(12, 'a'), pixels(3 * 6 * 6, 'b');
+  folder_.write("small.ppm", "P6\n2 2\n255\n" + small);
+  folder_.write("right.ppm", "P6\n6 6\n255\n" + pixels);
+  const std::vector<std::string> head{"classify", "net.prototxt", "--weights", weights};
+  std::vector<std::string> arguments = head;
+  arguments.insert(arguments.end(), {"small.ppm", "right.ppm"});
+  EXPECT_EQ(kinet(arguments).err,
+            "note: small.ppm is made grey and resized from 2x2 to 6x6 (height x width), as the net "
+            "reads images; others alike\n");
+  folder_.write("grey.pgm", "P5\n6 6\n255\n" + pixels.substr(0, 36));
+  arguments = head;
+  arguments.emplace_back("grey.pgm");
+  EXPECT_EQ(kinet(arguments).err, "");
+}
+
 // A deploy net does nothing to the pixels, so the file and the terminal say what has to be done.
 TEST_F(CliCommands, DeployTellsWhatTheDataLayerDidToTheInput) {
   std::string net = kTinyNet;
@@ -202,6 +220,7 @@ TEST_F(CliCommands, FieldsPageIsTheOneInDocs) {
   EXPECT_CONTAINS(output_of({"fields", "Convolution"}), "| `convolution_param.num_output` |");
   EXPECT_EQ(kinet({"fields", "Convolutoin"}).status, 2);
   EXPECT_CONTAINS(kinet({"fields", "Convolutoin"}).err, "did you mean 'Convolution'?");
+  EXPECT_CONTAINS(kinet({"fields", "conv"}).err, "did you mean 'Convolution'");
 }
 
 }  // namespace

@@ -106,6 +106,10 @@ TEST_F(CliErrors, ATruncatedModelIsNoticed) {
 TEST_F(CliErrors, AWrongSetIsNamed) {
   EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--set", "base_lrr=1"}),
                   "did you mean 'base_lr'?");
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--set", "base_lr=abc"}),
+                  "kinet: --set base_lr=abc: ");
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--set", "base_lr=\"a"}),
+                  "kinet: --set base_lr=\"a: ");
 }
 
 TEST_F(CliErrors, AFolderWithARunIsNotWrittenOver) {
@@ -142,8 +146,35 @@ TEST_F(CliErrors, CheckCollectsTheErrorsOfItsParts) {
   EXPECT_CONTAINS(error, "/nonexistent-folder");
 }
 
+TEST_F(CliErrors, ASolverForANetAndTheReverseIsOneLine) {
+  const std::string as_solver = error_of({"train", "net.prototxt"});
+  EXPECT_CONTAINS(as_solver, "net.prototxt: this is a net file, but train takes a solver file");
+  EXPECT_EQ(std::count(as_solver.begin(), as_solver.end(), '\n'), 1) << as_solver;
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"time", "solver.prototxt"},
+        {"convert", "deploy", "solver.prototxt", "-"},
+        {"classify", "solver.prototxt", "--weights", "net.prototxt", "net.prototxt"}}) {
+    const std::string error = error_of(command);
+    EXPECT_CONTAINS(error, "takes a net file, such as the one it names: net.prototxt");
+    EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+  }
+}
+
+TEST_F(CliErrors, AnImageIsNoListOfImages) {
+  folder_.write("one.jpg", "any");
+  EXPECT_CONTAINS(error_of({"convert", "images", "one.jpg", "out"}), "one.jpg: is an image");
+}
+
 TEST_F(CliErrors, ClassifyNamesWhatItCannotRead) {
   const std::string weights = trained_weights();
+  EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "run"}),
+                  "run: is a folder");
+  EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "images-idx3"}),
+                  "images-idx3:0-9 are the first ten");
+  folder_.write("names.txt", "zero\none\n");
+  EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "--labels",
+                            "names.txt", "images-idx3:1"}),
+                  "--labels names.txt: 2 lines, but the net has 10 classes");
   EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "cat.jpg"}),
                   "cat.jpg: no such file");
   EXPECT_CONTAINS(error_of({"classify", "net.prototxt", "--weights", weights, "images-idx3:20"}),

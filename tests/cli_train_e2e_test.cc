@@ -121,6 +121,8 @@ TEST_F(CliTrain, WithoutOutTheRunDirectoryIsNamedAfterTheFolder) {
   const auto first = std::filesystem::directory_iterator(folder_ / "runs")->path().filename();
   EXPECT_EQ(first.string().rfind("tiny-", 0), 0u) << first;  // no folder given: the net's name
   EXPECT_EQ(split_lines(r.out).size(), 1u) << r.out;
+  EXPECT_CONTAINS(r.out, "Ended at iteration 3 (max_iter), loss ");
+  EXPECT_CONTAINS(r.out, "model: " + ("runs" / first / "solver_iter_3.caffemodel").string());
 }
 
 TEST_F(CliTrain, ARunThatCannotBeginLeavesNoFolder) {
@@ -158,6 +160,9 @@ TEST_F(CliTrain, InterruptSnapshotsAndStops) {
   EXPECT_CONTAINS(r.err, "stopping after this iteration, with a snapshot");
   EXPECT_CONTAINS(r.out, "Optimization stopped early.");
   EXPECT_CONTAINS(r.out, "Last snapshot: run/solver_iter_");
+  const std::string go_on = "Go on with: kinet train solver.prototxt --resume run/solver_iter_";
+  EXPECT_CONTAINS(r.out, go_on);
+  EXPECT_CONTAINS(r.out, ".solverstate --out run --set max_iter=1000000000 --set display=100");
   EXPECT_EQ(count_files("run", ".solverstate"), 1);
 }
 

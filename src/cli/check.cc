@@ -20,6 +20,7 @@
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/shape_flag.h"
+#include "src/solver/run_directory.h"
 #include "src/solver/solver.h"
 
 namespace kinet {
@@ -117,7 +118,7 @@ class Check : public Command {
       const auto net = check_net(config->test_net(i), config->test_state(i), title);
       if (net) print_coverage(*net, solver, i);
     }
-    errors_.attempt([&] { check_snapshot_folder(solver); });
+    errors_.attempt([&] { check_snapshot_folder(*config); });
   }
 
   // Prints the table and looks at the data; null when the net cannot be built.
@@ -177,17 +178,26 @@ class Check : public Command {
     }
   }
 
-  // A relative prefix goes below the run directory, which `train` makes; an absolute one, or one
-  // that leads elsewhere, must have its folder.
-  static void check_snapshot_folder(const Params& solver) {
-    const fs::path prefix = solver.get_string("snapshot_prefix");
-    if (!prefix.is_absolute()) {
-      check_writable(fs::current_path(), false);
-      print("Snapshots go below the run directory, in " + fs::current_path().string());
-      return;
+  // A relative prefix goes below the run directory, which `train` makes; an absolute one must have
+  // its folder.
+  void check_snapshot_folder(const SolverConfig& config) const {
+    const Params solver = config.params();
+    const std::string stem = fs::path(file_).stem().string();
+    fs::path prefix = solver.has("snapshot_prefix") ? solver.get_string("snapshot_prefix") : stem;
+    std::error_code error;
+    if (!prefix.has_filename() || fs::is_directory(prefix, error)) prefix /= stem;
+    if (prefix.is_absolute()) {
+      check_writable(prefix.parent_path(), false);
+      return print(fmt::format("Snapshots: {}_iter_N.caffemodel", prefix.string()));
     }
-    check_writable(prefix.parent_path(), false);
-    print(fmt::format("Snapshots can be written to {}", prefix.parent_path().string()));
+    check_writable(fs::current_path(), false);
+    const ParamNode* net = config.train_net().find("name");
+    print(fmt::format(
+        "Snapshots: {}_iter_N.caffemodel; with --out FOLDER: FOLDER/{}_iter_N.caffemodel",
+        (fs::path("runs") / (run_name(file_, net != nullptr ? net->text : "") + "-<date>-<time>") /
+         prefix)
+            .string(),
+        prefix.string()));
   }
 
   std::string file_;

@@ -16,6 +16,7 @@
 #include "src/cli/command.h"
 #include "src/cli/image_input.h"
 #include "src/cli/load_weights.h"
+#include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/shape_flag.h"
 #include "src/net/deploy.h"
@@ -70,7 +71,7 @@ class Classify : public Command {
 
   int run() override {
     refuse_gpu(gpu_);
-    require_file(net_, "classify");
+    require_net_file(net_, "classify");
     KINET_CHECK(!weights_.empty(),
                 "classify: --weights is required\nhint: 'kinet train' writes a "
                 ".caffemodel at every snapshot and at its end");
@@ -120,18 +121,28 @@ class Classify : public Command {
       for (size_t i = 0; i < count; ++i) {
         reader.read(items[begin + i], input.data() + i * shape.count(1));
       }
+      if (begin == 0 && !reader.note().empty()) {
+        std::fprintf(stderr, "note: %s\n", reader.note().c_str());
+      }
       net.forward(context);
       const Tensor& output = *net.tops(last).at(0);
       KINET_CHECK(output.shape().num() == shape[0], "the net's output {} is not one row an image",
                   output.shape().str());
+      const int64_t classes = output.count() / shape[0];
+      check_labels(classes);
       for (size_t i = 0; i < count; ++i) {
-        const int64_t classes = output.count() / shape[0];
         const float* row = output.data() + static_cast<int64_t>(i) * classes;
         std::vector<double> scores(row, row + classes);
         if (!finished) softmax(scores);
         print(items[begin + i].name, scores);
       }
     }
+  }
+
+  void check_labels(int64_t classes) const {
+    KINET_CHECK(labels_.empty() || static_cast<int64_t>(names_.size()) >= classes,
+                "--labels {}: {} lines, but the net has {} classes: one line for each is wanted",
+                labels_, names_.size(), classes);
   }
 
   static Tensor* input_of(Net& net) {

@@ -6,6 +6,7 @@
 #include "src/base/files.h"
 #include "src/cli/command.h"
 #include "src/cli/input_transform.h"
+#include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/shape_flag.h"
 #include "src/net/deploy.h"
@@ -30,7 +31,7 @@ class ConvertDeploy : public Command {
   }
 
   int run() override {
-    require_file(net_, "convert deploy");
+    require_net_file(net_, "convert deploy");
     const ParamNode net = load_net_file(net_);
     const bool has_data = needs_input_shape(net);
     Shape shape;

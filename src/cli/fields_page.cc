@@ -177,6 +177,22 @@ std::vector<Section> all_sections() {
   return out;
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// A part of a name: " (did you mean 'Convolution' or 'Deconvolution'?)".
+std::string sections_with(const std::string& part, const std::vector<std::string>& known) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> found;
+  for (const std::string& title : known) {
+    const bool has = lower_case(title).find(lower_case(part)) != std::string::npos;
+    if (has && found.size() < kShown) found.push_back("'" + title + "'");
+  }
+  return found.empty() ? "" : fmt::format(" (did you mean {}?)", join(found, " or "));
+}
+
 constexpr const char* kHead = R"(# Model files: every field
 
 This page is the output of `kinet fields`; do not edit it. A file is checked against these
@@ -203,8 +219,9 @@ std::string fields_section(const std::string& name) {
     const std::string padded = ", " + section.title + ", " + section.also + ", ";
     if (padded.find(", " + name + ", ") != std::string::npos) return section.text;
   }
-  fail("fields: there is no section '{}'{}\nhint: 'kinet fields' prints all of them", name,
-       did_you_mean(name, known));
+  std::string guess = did_you_mean(name, known);
+  if (guess.empty()) guess = sections_with(name, known);
+  fail("fields: there is no section '{}'{}\nhint: 'kinet fields' prints all of them", name, guess);
 }
 
 }  // namespace kinet

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "data/image_loader.h"
@@ -37,9 +38,25 @@ std::optional<ItemRange> parse_range(const std::string& text) {
   return ItemRange{*first, *last};
 }
 
+// By the first bytes: 0, 0, the kind of number, the count of axes; or gzip, which no image is.
+bool may_be_idx(const std::string& path) {
+  unsigned char head[4] = {};
+  std::ifstream in(path, std::ios::binary);
+  if (!in.read(reinterpret_cast<char*>(head), sizeof head)) return false;
+  const bool plain = head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] >= 1 && head[3] <= 4;
+  return plain || (head[0] == 0x1f && head[1] == 0x8b);
+}
+
 void add_items(const std::string& argument, std::vector<ImageItem>& out) {
   std::error_code error;
+  KINET_CHECK(!fs::is_directory(argument, error),
+              "{}: is a folder\nhint: name the images in it: {}", argument,
+              (fs::path(argument) / "*.jpg").string());
   if (fs::is_regular_file(argument, error)) {
+    KINET_CHECK(!may_be_idx(argument),
+                "{}: is no image, but looks like an IDX file, which holds many\nhint: {}:0 is its "
+                "first item, {}:0-9 are the first ten",
+                argument, argument, argument);
     out.push_back({argument, argument, -1});
     return;
   }
@@ -113,16 +130,38 @@ ImageReader::ImageReader(const ImageRecipe& recipe, const Shape& input)
 
 // With a crop and nothing that tells the size before it, an image that is large enough stays as it
 // is, and a smaller one is enlarged to the crop.
-void ImageReader::read_file(const ImageItem& item, Sample& sample) const {
+void ImageReader::read_file(const ImageItem& item, Sample& sample) {
   Image image;
   load_image(item.path, input_.channels() == 1 ? ColorMode::kGrey : ColorMode::kColor, image);
+  const int height = image.height, width = image.width;
   const int crop = transformer_.spec().crop_size;
   if (resize_height_ > 0) {
     resize_image(image, resize_height_, resize_width_);
   } else if (image.height < crop || image.width < crop) {
     resize_image(image, std::max(image.height, crop), std::max(image.width, crop));
   }
+  const bool resized = image.height != height || image.width != width;
+  if (note_.empty() && (resized || !looked_)) note_change(item, image, height, width);
+  looked_ = true;
   sample.set_image(std::move(image.pixels), image.channels, image.height, image.width);
+}
+
+// One image stands for all: the first, or the first of another size. It is decoded once more.
+void ImageReader::note_change(const ImageItem& item, const Image& made, int height, int width) {
+  Image stored;
+  load_image(item.path, ColorMode::kAsStored, stored);
+  std::vector<std::string> changes;
+  if (stored.channels != made.channels) {
+    changes.emplace_back(made.channels == 1 ? "made grey" : "given three channels");
+  }
+  if (made.height != height || made.width != width) {
+    changes.push_back(fmt::format("resized from {}x{} to {}x{} (height x width)", height, width,
+                                  made.height, made.width));
+  }
+  if (!changes.empty()) {
+    note_ = fmt::format("{} is {}, as the net reads images; others alike", item.name,
+                        join(changes, " and "));
+  }
 }
 
 void ImageReader::read_idx_item(const ImageItem& item, Sample& sample) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/idx.h"
+#include "data/image_library.h"
 #include "data/transform.h"
 #include "src/prototxt/node.h"
 #include "src/tensor/shape.h"
@@ -44,14 +45,19 @@ class ImageReader {
 
   // Writes C H W floats. Throws Error naming the item.
   void read(const ImageItem& item, float* out);
+  // How the first image that had to be changed was changed (colour, size), or "".
+  const std::string& note() const { return note_; }
 
  private:
-  void read_file(const ImageItem& item, Sample& sample) const;
+  void read_file(const ImageItem& item, Sample& sample);
+  void note_change(const ImageItem& item, const Image& made, int height, int width);
   void read_idx_item(const ImageItem& item, Sample& sample);
 
   Transformer transformer_;
   Shape input_;
   int resize_height_ = 0, resize_width_ = 0;
+  std::string note_;
+  bool looked_ = false;                       // at the colours of the first image
   std::map<std::string, IdxFile> idx_files_;  // read once each
 };
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/cli/options.h"
 #include "src/cli/table.h"
 #include "src/solver/solver.h"
 
@@ -53,9 +55,14 @@ void add_use(LabelUse use, std::vector<LabelUse>& uses) {
   for (LabelUse& known : uses) {
     if (known.source != use.source || known.classes != use.classes) continue;
     known.reader += "' and '" + use.reader;
+    known.several_readers = true;
     return;
   }
   uses.push_back(std::move(use));
+}
+
+bool has_layers(const ParamNode& root) {
+  return root.find("layer") != nullptr || root.find("layers") != nullptr;
 }
 
 }  // namespace
@@ -66,8 +73,26 @@ bool is_solver_file(const std::string& path) {
     return std::count_if(root.children.begin(), root.children.end(),
                          [&](const ParamNode& child) { return type.find(child.name) != nullptr; });
   };
-  const bool has_layers = root.find("layer") != nullptr || root.find("layers") != nullptr;
-  return !has_layers && known_to(SolverConfig::fields()) > known_to(net_fields());
+  return !has_layers(root) && known_to(SolverConfig::fields()) > known_to(net_fields());
+}
+
+void require_solver_file(const std::string& path, const std::string& what) {
+  require_file(path, what);
+  KINET_CHECK(!has_layers(parse_prototxt_file(path)),
+              "{}: this is a net file, but {} takes a solver file, which names its net (net: "
+              "\"net.prototxt\") and says how to train it",
+              path, what);
+}
+
+void require_net_file(const std::string& path, const std::string& what) {
+  require_file(path, what);
+  if (!is_solver_file(path)) return;
+  const ParamNode root = parse_prototxt_file(path);
+  const ParamNode* net = root.find("net");
+  const bool named = net != nullptr && !net->is_message();
+  fail("{}: this is a solver file, but {} takes a net file{}", path, what,
+       named ? fmt::format(", such as the one it names: {}", resolve_path(net->text, net->where))
+             : "");
 }
 
 std::string layer_table(const Net& net) {
@@ -128,8 +153,9 @@ std::vector<LabelUse> find_label_uses(Net& net) {
 
 std::string check_labels_of(const LabelUse& use) {
   use.source->check_labels(use.classes);
-  return fmt::format("{}: all {} labels lie in [0, {}), as '{}' asks", use.data_layer,
-                     with_commas(use.source->items()), use.classes, use.reader);
+  return fmt::format("{}: all {} labels lie in [0, {}), as '{}' {}", use.data_layer,
+                     with_commas(use.source->items()), use.classes, use.reader,
+                     use.several_readers ? "ask" : "asks");
 }
 
 }  // namespace kinet

@@ -13,6 +13,11 @@ namespace kinet {
 // every syntax error.
 bool is_solver_file(const std::string& path);
 
+// Throws Error in one line when the file is missing, or a net where a solver is wanted and the
+// reverse: else every field of it would be an error. `what` takes the file: "train".
+void require_solver_file(const std::string& path, const std::string& what);
+void require_net_file(const std::string& path, const std::string& what);
+
 // A row for each layer: type, output shapes, parameters, memory of its own, multiply-adds, modes;
 // then the totals.
 std::string layer_table(const Net& net);
@@ -25,6 +30,7 @@ struct LabelUse {
   BatchSource* source = nullptr;
   std::string data_layer, reader;
   int64_t classes = 0;
+  bool several_readers = false;  // then `reader` is "accuracy' and 'loss"
 };
 std::vector<LabelUse> find_label_uses(Net& net);
 

@@ -17,6 +17,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/cli/command.h"
+#include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/shape_flag.h"
 #include "src/cli/table.h"
@@ -159,7 +160,7 @@ class Time : public Command {
 
   int run() override {
     refuse_gpu(gpu_);
-    require_file(net_, "time");
+    require_net_file(net_, "time");
     const int threads = resolve_threads(threads_);
     ParamNode root = load_net_file(net_);
     if (!shape_.empty()) root = with_dummy_data(root, shape_);

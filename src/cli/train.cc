@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/console.h"
+#include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/signals.h"
 #include "src/cli/train_log.h"
@@ -34,7 +36,12 @@ class QuietLog : public SolverObserver {
   explicit QuietLog(Console& console) : console_(console) {}
   void on_warning(const std::string& text) override { console_.warning(text); }
   void on_finish(const FinishRecord& r) override {
-    console_.line(fmt::format("iteration {}: {}; loss {:.6g}", r.iteration, r.reason, r.loss));
+    std::string model = "none";
+    if (!r.last_snapshot.empty()) {
+      model = fs::path(r.last_snapshot).replace_extension(".caffemodel").string();
+    }
+    console_.line(fmt::format("Ended at iteration {} ({}), loss {:.4g}; model: {}", r.iteration,
+                              r.reason, r.loss, model));
   }
 
  private:
@@ -106,7 +113,7 @@ class Train : public Command {
 
   int run() override {
     refuse_gpu(gpu_);
-    require_file(solver_, "train");
+    require_solver_file(solver_, "train");
     if (!options_.resume.empty()) require_file(options_.resume, "--resume");
     KINET_CHECK(
         options_.resume.empty() || options_.weights.empty(),
@@ -120,6 +127,7 @@ class Train : public Command {
 
  private:
   int train(const std::shared_ptr<const SolverConfig>& config) {
+    std::signal(SIGPIPE, SIG_IGN);  // whoever reads the lines may go away; the run goes on
     Console console;
     const ParamNode* name = config->train_net().find("name");
     const fs::path folder =
@@ -167,16 +175,29 @@ class Train : public Command {
   // The command as it was given, for a shell.
   std::string command_line() const {
     std::string out = "kinet train " + shell_word(solver_);
-    const auto add = [&out](const std::string& flag, const std::string& value) {
-      if (!value.empty()) out += " " + flag + " " + shell_word(value);
-    };
-    add("--weights", join(options_.weights, ","));
-    add("--resume", options_.resume);
-    add("--out", out_);
-    for (const std::string& assignment : options_.set) add("--set", assignment);
-    if (threads_ > 0) add("--threads", std::to_string(threads_));
-    if (seed_) add("--seed", std::to_string(*seed_));
+    add_flag("--weights", join(options_.weights, ","), out);
+    add_flag("--resume", options_.resume, out);
+    add_flag("--out", out_, out);
+    add_common_flags(out);
+    if (seed_) add_flag("--seed", std::to_string(*seed_), out);
     return out;
+  }
+
+  std::string resume_command(const std::string& state, const fs::path& folder) const {
+    std::string out = "kinet train " + shell_word(solver_);
+    add_flag("--resume", state, out);
+    add_flag("--out", folder.string(), out);
+    add_common_flags(out);
+    return out;
+  }
+
+  void add_common_flags(std::string& out) const {
+    for (const std::string& assignment : options_.set) add_flag("--set", assignment, out);
+    if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
+  }
+
+  static void add_flag(const std::string& flag, const std::string& value, std::string& out) {
+    if (!value.empty()) out += " " + flag + " " + shell_word(value);
   }
 
   static void print_head(Console& console, Solver& solver, const RunDirectory& directory) {
@@ -185,8 +206,11 @@ class Train : public Command {
     console.line("Run directory: " + directory.folder().string());
   }
 
-  static void print_foot(Console& console, const FinishRecord& end, const RunDirectory& directory) {
+  void print_foot(Console& console, const FinishRecord& end, const RunDirectory& directory) const {
     if (!end.last_snapshot.empty()) console.line("Last snapshot: " + end.last_snapshot);
+    if (!end.last_snapshot.empty() && end.reason == "interrupted") {
+      console.line("Go on with: " + resume_command(end.last_snapshot, directory.folder()));
+    }
     console.line("Report: " + (directory.folder() / "report.html").string());
   }
 

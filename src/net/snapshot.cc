@@ -133,10 +133,14 @@ std::string find_model(const Snapshot& snapshot) {
   const fs::path beside = fs::path(snapshot.path).parent_path() / written.filename();
   std::error_code error;
   if (fs::is_regular_file(beside, error)) return beside.string();
+  const bool same = fs::absolute(beside, error).lexically_normal() ==
+                    fs::absolute(written, error).lexically_normal();
   KINET_CHECK(fs::is_regular_file(written, error),
-              "{}: its model is missing: neither {} nor {} is there\nhint: keep the .caffemodel "
-              "beside the .solverstate",
-              snapshot.path, beside.string(), written.string());
+              "{}: its model is missing: {} there\nhint: keep the .caffemodel beside the "
+              ".solverstate",
+              snapshot.path,
+              same ? beside.string() + " is not"
+                   : fmt::format("neither {} nor {} is", beside.string(), written.string()));
   return written.string();
 }
 

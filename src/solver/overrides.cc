@@ -22,6 +22,12 @@ std::vector<std::string> values_of(std::string text, bool repeated) {
   return values;
 }
 
+// A flag has no lines: messages name the flag alone.
+void forget_line(ParamNode& node) {
+  node.where.line = node.value_where.line = 0;
+  for (ParamNode& child : node.children) forget_line(child);
+}
+
 // Adds `field: value` to `owner` as the parser would read it; strings may lack their quotes.
 void add_value(const Field& field, std::string value, const std::string& assignment,
                ParamNode& owner, Diagnostics& diagnostics) {
@@ -31,8 +37,16 @@ void add_value(const Field& field, std::string value, const std::string& assignm
     return;
   }
   const std::string text = field.name + (field.kind == FieldKind::kMessage ? " " : ": ") + value;
-  ParamNode parsed = parse_prototxt(text, "--set " + assignment, diagnostics);
-  for (ParamNode& child : parsed.children) owner.children.push_back(std::move(child));
+  const std::string flag = "--set " + assignment;
+  Diagnostics found;
+  ParamNode parsed = parse_prototxt(text, flag, found);
+  for (const std::string& error : found.errors()) {
+    diagnostics.error({}, flag + error.substr(error.find(": ", flag.size())));
+  }
+  for (ParamNode& child : parsed.children) {
+    forget_line(child);
+    owner.children.push_back(std::move(child));
+  }
 }
 
 }  // namespace

@@ -39,11 +39,15 @@ std::string file_name_of(const std::string& name) {
 
 }  // namespace
 
-fs::path make_run_folder(const std::string& solver_path, const std::string& net_name) {
+std::string run_name(const std::string& solver_path, const std::string& net_name) {
   const std::string folder = fs::path(solver_path).parent_path().filename().string();
   const bool named = !folder.empty() && folder != "." && folder != "..";
-  const fs::path stem = fs::path("runs") / (file_name_of(named ? folder : net_name) + "-" +
-                                            local_time("%Y%m%d-%H%M%S"));
+  return file_name_of(named ? folder : net_name);
+}
+
+fs::path make_run_folder(const std::string& solver_path, const std::string& net_name) {
+  const fs::path stem =
+      fs::path("runs") / (run_name(solver_path, net_name) + "-" + local_time("%Y%m%d-%H%M%S"));
   std::error_code error;
   fs::create_directories("runs", error);
   for (int count = 1; !error && count < kMaxSameName; ++count) {

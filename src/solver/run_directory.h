@@ -21,6 +21,9 @@ namespace kinet {
 
 class TensorboardWriter;
 
+// The name of a run before its date: of the solver file's folder, else of the net.
+std::string run_name(const std::string& solver_path, const std::string& net_name);
+
 // "runs/lenet-20261129-142649": named after the folder of the solver file, or after the net when
 // the file has none; -2, -3 ... is added until nothing of that name exists. The folder is made, so
 // that two runs that begin in the same second get one each.
