@@ -149,11 +149,23 @@ TEST(LiveLog, TestsRemainAndTheLineFollows) {
   log.on_start(start_record());
   log.on_iteration(1, 2.0);
   log.on_test(test_record());
-  log.on_display(display_record());  // the live line shows it already
+  log.on_display(display_record());
   EXPECT_EQ(live.all().size(), 1u);
   EXPECT_EQ(live.all()[0], "  0% 1/10,000  epoch 0.00  loss 2.0000");
-  EXPECT_EQ(lines.all().back(),
+  ASSERT_GE(lines.all().size(), 2u);
+  EXPECT_EQ(*(lines.all().end() - 2),
             "iteration 500: test  accuracy 0.8500  loss 0.4100  (10,000 items, 0.0s)");
+  EXPECT_EQ(lines.all().back(), "iteration 100: loss 0.5200  rate 0.00992565");
+}
+
+TEST(LiveLog, StartLinesBreakBetweenWords) {
+  Lines lines, live;
+  LiveLog log({lines.sink(), lines.sink(), live.sink(), [] { return 40; }});
+  log.on_start(start_record());
+  EXPECT_NE(lines.text().find("Data: batch 64 of 60,000 training items;\n"
+                              "  937.5 iterations an epoch\n"),
+            std::string::npos)
+      << lines.text();
 }
 
 }  // namespace

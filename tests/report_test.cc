@@ -224,6 +224,20 @@ TEST(Report, HasTheCurvesAndStandsAlone) {
   EXPECT_EQ(count_of(html, "<script"), 0);
 }
 
+// The end mostly lies after the last display, and tests come less often than displays.
+TEST(Report, TilesAreOfTheEndAndChartsShareTheirRange) {
+  RunHistory history;
+  history.begin(start_record());
+  history.displays = {display_record(0, 2.0), display_record(900, 0.75)};
+  history.tests = {test_record(500, 0.5)};
+  history.finish = FinishRecord{1875, 12.5, 0.625, "max_iter", ""};
+  const std::string html = render_report(history, {"x", "kinet", {}});
+  EXPECT_EQ(count_of(html, "<b>0.625</b><span>training loss"), 1);
+  EXPECT_EQ(count_of(html, "<b>2</b><span>epochs"), 1);
+  EXPECT_EQ(count_of(html, "highest accuracy, at iteration 500"), 1);
+  EXPECT_EQ(count_of(html, ">1,500</text>"), 3);  // a tick of every chart
+}
+
 TEST(Report, OfARunThatHasNotBegunIsWhole) {
   const std::string html = render_report({}, {"x", "kinet", {}});
   EXPECT_EQ(count_of(html, "no data yet"), 3);

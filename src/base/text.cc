@@ -79,6 +79,28 @@ std::string human_seconds(double seconds) {
   return fmt::format("{}s", s);
 }
 
+// Every byte but continuation bytes.
+int text_columns(const std::string& text) {
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string wrap_words(const std::string& text, int width) {
+  if (text_columns(text) <= width) return text;
+  std::string out, line;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && text_columns(line) + 1 + text_columns(word) > width) {
+      out += line + "\n";
+      line = " ";  // and the space before the word
+    }
+    line += (line.empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  return out + line;
+}
+
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
   std::string out;
   for (const std::string& part : parts) out += (out.empty() ? "" : separator) + part;

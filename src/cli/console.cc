@@ -9,6 +9,8 @@
 #include <ctime>
 #include <sstream>
 
+#include "src/base/text.h"
+
 namespace kinet {
 namespace {
 
@@ -46,6 +48,10 @@ void Console::line(const std::string& text) {
   for (std::string one; std::getline(lines, one);) {
     write(log_prefix('I', std::chrono::system_clock::now(), getpid()) + one + "\n");
   }
+}
+
+void Console::paragraph(const std::string& text) {
+  line(mode_ == Mode::kTerminal ? wrap_words(text, width()) : text);
 }
 
 void Console::warning(const std::string& text) {

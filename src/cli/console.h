@@ -23,8 +23,9 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   Mode mode() const { return mode_; }
-  void line(const std::string& text);     // a line that stays; may contain line breaks
-  void warning(const std::string& text);  // the same, marked
+  void line(const std::string& text);       // a line that stays; may contain line breaks
+  void paragraph(const std::string& text);  // the same; on a terminal broken between words
+  void warning(const std::string& text);    // the same, marked
   // Replaces the live line; nothing in a log. Cut to the width of the terminal.
   void live(const std::string& text);
   void clear_live();

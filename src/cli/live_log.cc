@@ -16,12 +16,6 @@ constexpr Seconds kMeasure{1.0};     // images/s is the mean of at least this lo
 constexpr Seconds kEtaAfter{0.5};    // before that an estimate would jump about
 constexpr double kLossMemory = 0.9;  // the shown loss is a running mean: single batches jump
 
-// Columns of UTF-8 text: every byte but continuation bytes.
-int columns(const std::string& text) {
-  return static_cast<int>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 std::string outputs_text(const TestRecord& r) {
   constexpr size_t kMaxShown = 6;  // a per-class output would fill the screen
   std::vector<std::string> parts;
@@ -48,17 +42,18 @@ std::string live_line(const LiveState& s, int width) {
   // One column stays free: a full line would make some terminals wrap.
   std::string line = parts[0].substr(0, std::max(width - 1, 0));
   for (size_t i = 1; i < parts.size(); ++i) {
-    if (columns(line) + 2 + columns(parts[i]) > width - 1) break;
+    if (text_columns(line) + 2 + text_columns(parts[i]) > width - 1) break;
     line += "  " + parts[i];
   }
   return line;
 }
 
+void LiveLog::wrapped(const std::string& text) { screen_.line(wrap_words(text, screen_.width())); }
+
 void LiveLog::on_start(const StartRecord& r) {
-  for (const std::string& line : start_lines(r)) screen_.line(line);
-  screen_.line(
-      fmt::format("Training {} with {}, learning rate policy {}; Ctrl-C stops with a snapshot",
-                  r.net_name, r.solver_type, r.lr_policy));
+  for (const std::string& line : start_lines(r)) wrapped(line);
+  wrapped(fmt::format("Training {} with {}, learning rate policy {}; Ctrl-C stops with a snapshot",
+                      r.net_name, r.solver_type, r.lr_policy));
   start_ = r;
   state_.iteration = measured_iteration_ = r.iteration;
   state_.max_iterations = r.max_iterations;
@@ -98,22 +93,19 @@ void LiveLog::on_iteration(int64_t iteration, double loss) {
   screen_.live(live_line(state_, screen_.width()));
 }
 
-// Where tests tell how the run goes, the live line is enough between them.
+// `display` of the solver file says how often a line of its own is wanted beside the live one.
 void LiveLog::on_display(const DisplayRecord& r) {
-  if (has_tests_) return;
   screen_.line(fmt::format("iteration {}: loss {:.4f}  rate {:.6g}", with_commas(r.iteration),
                            r.loss, r.learning_rate));
 }
 
 void LiveLog::on_test(const TestRecord& r) {
-  has_tests_ = true;
   const std::string net = r.net == 0 ? "" : fmt::format(" net {}", r.net);
   std::string line =
       fmt::format("iteration {}: test{}  {}", with_commas(r.iteration), net, outputs_text(r));
   if (r.items > 0) line += fmt::format("  ({} items, {:.1f}s)", with_commas(r.items), r.seconds);
   screen_.line(line);
-  if (!r.coverage.empty() && coverage_told_.insert(r.net).second)
-    screen_.line("note: " + r.coverage);
+  if (!r.coverage.empty() && coverage_told_.insert(r.net).second) wrapped("note: " + r.coverage);
   for (const OutputValue& o : r.outputs) {
     if (r.net != 0 || o.loss_weight != 0) continue;
     state_.score = fmt::format("{} {:.4f}", o.name, o.value);
@@ -127,7 +119,7 @@ void LiveLog::on_snapshot(int64_t iteration, const std::string& path) {
   screen_.line(fmt::format("iteration {}: snapshot {}", with_commas(iteration), path));
 }
 
-void LiveLog::on_note(const std::string& text) { screen_.line("note: " + text); }
+void LiveLog::on_note(const std::string& text) { wrapped("note: " + text); }
 
 void LiveLog::on_warning(const std::string& text) { screen_.warning(text); }
 

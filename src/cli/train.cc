@@ -201,8 +201,8 @@ class Train : public Command {
   }
 
   static void print_head(Console& console, Solver& solver, const RunDirectory& directory) {
-    console.line(build_info_line());
-    console.line(net_line(solver.train_net()));
+    console.paragraph(build_info_line());
+    console.paragraph(net_line(solver.train_net()));
     console.line("Run directory: " + directory.folder().string());
   }
 

@@ -70,13 +70,13 @@ class LiveLog : public SolverObserver {
  private:
   using Clock = std::chrono::steady_clock;
   void measure(Clock::time_point now);
+  void wrapped(const std::string& text);  // a line, broken between words
 
   Screen screen_;
   StartRecord start_;
   LiveState state_;
   Clock::time_point began_, drawn_, measured_;
   int64_t measured_iteration_ = 0;
-  bool has_tests_ = false;
   std::set<int> coverage_told_;
 };
 

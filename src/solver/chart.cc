@@ -16,7 +16,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 // The picture, in SVG units; it scales to the width of the page.
 constexpr double kWidth = 760, kHeight = 300;
-constexpr double kLeft = 64, kRight = 16, kTop = 38, kBottom = 44;
+constexpr double kLeft = 92, kRight = 16, kTop = 38, kBottom = 44;
 constexpr size_t kBuckets = 700;  // about one for each unit of width
 constexpr const char* kColors[] = {"#2563eb", "#dc6803", "#067647",
                                    "#7a5af8", "#c11574", "#475467"};
@@ -92,6 +92,7 @@ std::string grid(const Axes& axes) {
 std::string curve(const Axes& axes, const Series& series, const char* color) {
   std::string path, dots;
   for (const auto& [x, y] : thin(series.points)) {
+    if (series.steps && !path.empty()) path += fmt::format("H{:.1f}", axes.x(x));
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(x), axes.y(y));
     if (series.markers) {
       dots += fmt::format(
@@ -118,7 +119,7 @@ std::string legend(const std::vector<Series>& series) {
   return out;
 }
 
-// The y axis begins and ends at a tick; the x axis ends with the data.
+// The y axis begins and ends at a tick; the x axis is as the chart says, else that of the data.
 Axes make_axes(const Chart& chart) {
   Axes axes;
   Range& x = axes.x_range;
@@ -129,6 +130,7 @@ Axes make_axes(const Chart& chart) {
     }
   }
   if (x.empty()) return axes;
+  if (chart.x_high > chart.x_low) x = {chart.x_low, chart.x_high};
   if (x.low == x.high) x.low -= 1, x.high += 1;
   if (chart.from_zero) y.add(0);
   axes.x_ticks = nice_ticks(x.low, x.high, 8);

@@ -15,12 +15,14 @@ struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  // x ascending
   bool markers = false;                           // a dot at every point: for few points
+  bool steps = false;                             // a value holds until the next point
 };
 
 struct Chart {
   std::string title, x_label, y_label;
   std::vector<Series> series;
-  bool from_zero = false;  // the y axis begins at 0
+  bool from_zero = false;        // the y axis begins at 0
+  double x_low = 0, x_high = 0;  // range of the x axis; equal: that of the points
 };
 
 // Ticks at 1, 2 or 5 times a power of ten that cover [low, high]; about `wanted` of them.

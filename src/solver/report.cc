@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -85,6 +86,7 @@ std::vector<Series> loss_series(const RunHistory& history) {
 
 Series rate_series(const RunHistory& history) {
   Series series{"learning rate", {}, false};
+  series.steps = history.start.lr_policy == "step" || history.start.lr_policy == "multistep";
   for (const DisplayRecord& r : history.displays) {
     series.points.emplace_back(r.iteration, r.learning_rate);
   }
@@ -96,12 +98,26 @@ std::string score_title(const std::vector<Series>& series) {
   return series.empty() ? "Test accuracy" : "Test scores";
 }
 
+// All charts show the same iterations, so that they can be read one below the other.
+void share_range(const RunHistory& history, std::vector<Chart>& charts) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  const auto add = [&](double x) { low = std::min(low, x), high = std::max(high, x); };
+  for (const Chart& chart : charts) {
+    for (const Series& series : chart.series) {
+      for (const auto& point : series.points) add(point.first);
+    }
+  }
+  if (history.finish) add(static_cast<double>(history.finish->iteration));
+  if (!(high > low)) return;
+  for (Chart& chart : charts) chart.x_low = low, chart.x_high = high;
+}
+
 std::string charts(const RunHistory& history) {
   const std::vector<Series> scores = score_series(history);
-  Series rate = rate_series(history);
-  const Chart all[] = {{"Loss", "iteration", "loss", loss_series(history), true},
-                       {score_title(scores), "iteration", "score", scores, false},
-                       {"Learning rate", "iteration", "rate", {std::move(rate)}, true}};
+  std::vector<Chart> all{{"Loss", "iteration", "loss", loss_series(history), true},
+                         {score_title(scores), "iteration", "score", scores, false},
+                         {"Learning rate", "iteration", "rate", {rate_series(history)}, true}};
+  share_range(history, all);
   std::string out;
   for (const Chart& chart : all) out += "<figure>\n" + svg_chart(chart) + "</figure>\n";
   return out;
@@ -112,6 +128,23 @@ std::string tile(const std::string& value, const std::string& label) {
                      escape_markup(label));
 }
 
+struct LastFigures {
+  double loss = NAN, epoch = 0;
+};
+
+// Of the end of the run, which mostly lies after the last display.
+LastFigures last_figures(const RunHistory& history) {
+  LastFigures out;
+  if (!history.displays.empty()) {
+    out = {history.displays.back().loss, history.displays.back().epoch};
+  }
+  if (!history.finish) return out;
+  if (std::isfinite(history.finish->loss)) out.loss = history.finish->loss;
+  const double per_epoch = history.start.iterations_per_epoch;
+  if (per_epoch > 0) out.epoch = static_cast<double>(history.finish->iteration) / per_epoch;
+  return out;
+}
+
 std::string tiles(const RunHistory& history) {
   std::string out;
   for (const Series& series : score_series(history)) {
@@ -119,14 +152,14 @@ std::string tiles(const RunHistory& history) {
     const auto best = std::max_element(points.begin(), points.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
     out += tile(figure(points.back().second), "last " + series.name);
-    out += tile(figure(best->second),
-                fmt::format("highest, at iteration {}", with_commas(std::llround(best->first))));
+    out += tile(figure(best->second), fmt::format("highest {}, at iteration {}", series.name,
+                                                  with_commas(std::llround(best->first))));
   }
+  const LastFigures last = last_figures(history);
+  if (std::isfinite(last.loss)) out += tile(figure(last.loss), "training loss");
+  if (last.epoch > 0) out += tile(fmt::format("{:.4g}", last.epoch), "epochs");
   if (!history.displays.empty()) {
-    const DisplayRecord& last = history.displays.back();
-    out += tile(figure(last.loss), "training loss");
-    out += tile(fmt::format("{:.4g}", last.epoch), "epochs");
-    out += tile(with_commas(std::llround(last.images_per_second)), "images/s");
+    out += tile(with_commas(std::llround(history.displays.back().images_per_second)), "images/s");
   }
   const double seconds = history.finish              ? history.finish->seconds
                          : !history.displays.empty() ? history.displays.back().seconds
