@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "data/image_loader.h"
+#include "data/lmdb_check.h"
 #include "data/lmdb_env.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
@@ -44,30 +46,16 @@ void check_kind(const std::string& path) {
               "{}: not an LMDB database: the folder has no data.mdb", path);
 }
 
-// The file must hold all the pages its header counts: reading a mapped page past the end of the
-// file would kill the process.
-void check_length(MDB_env* env, const std::string& path) {
-  MDB_envinfo info{};
-  MDB_stat stat{};
-  if (mdb_env_info(env, &info) != MDB_SUCCESS || mdb_env_stat(env, &stat) != MDB_SUCCESS) return;
-  const fs::path file = fs::is_directory(path) ? fs::path(path) / "data.mdb" : fs::path(path);
-  const uint64_t expected = (uint64_t{info.me_last_pgno} + 1) * stat.ms_psize;
-  const uint64_t found = fs::file_size(file);
-  KINET_CHECK(found >= expected, "{}: truncated: {} bytes expected, found {}", file.string(),
-              with_commas(static_cast<int64_t>(expected)),
-              with_commas(static_cast<int64_t>(found)));
-}
-
 class LmdbDataset : public Dataset {
  public:
   LmdbDataset(const std::string& path, ColorMode mode) : path_(path), mode_(mode) {
     check_kind(path);
+    check_lmdb_file(fs::is_directory(path) ? (fs::path(path) / "data.mdb").string() : path);
     env_ = make_environment();
     const unsigned flags = MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | MDB_NORDAHEAD |
                            (fs::is_directory(path) ? 0 : MDB_NOSUBDIR);
     const int code = mdb_env_open(env_.get(), path.c_str(), flags, 0);
     if (code != MDB_SUCCESS) fail_open(path, code);
-    check_length(env_.get(), path);
     index_entries();
     KINET_CHECK(!entries_.empty(), "{}: the database holds no items", path);
   }
@@ -138,7 +126,8 @@ void LmdbDataset::check_sizes(const Datum& d, int64_t index) const {
 const Datum& LmdbDataset::parse(int64_t index) const {
   const MDB_val& value = entries_[index].value;
   thread_local Datum datum;
-  KINET_CHECK(datum.ParseFromArray(value.mv_data, static_cast<int>(value.mv_size)),
+  const bool fits = value.mv_size <= std::numeric_limits<int>::max();
+  KINET_CHECK(fits && datum.ParseFromArray(value.mv_data, static_cast<int>(value.mv_size)),
               "{}: not a Datum", locate(index));
   return datum;
 }

@@ -198,7 +198,8 @@ TEST(Lmdb, UnusableDatabases) {
   folder.write("text/data.mdb", std::string(20000, 'x'));
   EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "text"); }), "not an LMDB database");
   folder.write("zero/data.mdb", "");
-  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "zero"); }), folder / "zero");
+  EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "zero"); }),
+                  folder / "zero/data.mdb" + ": is empty, not a database");
   folder.write("level/CURRENT", "MANIFEST-000001\n");
   EXPECT_CONTAINS(message_of([&] { open_lmdb(folder / "level"); }), "LevelDB");
   const std::string empty = write_counting_lmdb(folder, "empty", 0);
@@ -209,6 +210,86 @@ TEST(Lmdb, UnusableDatabases) {
     std::filesystem::resize_file(cut + "/data.mdb", length);
     EXPECT_CONTAINS(message_of([&] { open_lmdb(cut); }), "cut");
   }
+}
+
+// A file whose bytes can be changed in place.
+class Bytes {
+ public:
+  explicit Bytes(const std::string& path)
+      : file_(path, std::ios::binary | std::ios::in | std::ios::out) {}
+  void flip(uint64_t bit) {
+    char byte = 0;
+    file_.seekg(static_cast<std::streamoff>(bit / 8)).read(&byte, 1);
+    byte = static_cast<char>(byte ^ (1 << bit % 8));
+    file_.seekp(static_cast<std::streamoff>(bit / 8)).write(&byte, 1).flush();
+  }
+
+ private:
+  std::fstream file_;
+};
+
+// Opens the database and reads all of it; whether nothing was found wrong.
+bool reads_whole(const std::string& path) {
+  try {
+    const auto dataset = open_lmdb(path);
+    Sample s;
+    for (int64_t i = 0; i < dataset->items(); ++i) dataset->read(i, s);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_CONTAINS(error.what(), path);
+    return false;
+  }
+}
+
+// One bit after the other is wrong: in both headers, in branch and leaf pages, in values that lie
+// on their leaf and in such as have pages of their own. LMDB alone would end the process here.
+TEST(Lmdb, SurvivesEveryFlippedBit) {
+  const TemporaryFolder folder;
+  {
+    LmdbWriter writer(folder / "db");
+    for (int i = 0; i < 300; ++i) {
+      writer.put(datum_key(i, "x"), raw_datum(1, i % 10 == 0 ? 9000 : 40, 1, i, i));
+    }
+    writer.finish();
+  }
+  const std::string path = folder / "db";
+  ASSERT_TRUE(reads_whole(path));
+  const uint64_t bits = std::filesystem::file_size(path + "/data.mdb") * 8, page = 4096 * 8;
+  Bytes bytes(path + "/data.mdb");
+  int refused = 0, tried = 0;
+  const auto try_bit = [&](uint64_t bit) {
+    bytes.flip(bit);
+    refused += !reads_whole(path);
+    ++tried;
+    bytes.flip(bit);
+  };
+  for (const uint64_t header : {uint64_t{0}, page}) {
+    for (uint64_t bit = 0; bit < 152 * 8; ++bit) try_bit(header + bit);
+  }
+  // The beginning of every tenth page, and all of the file in large steps.
+  for (uint64_t at = 2 * page; at < bits; at += 10 * page) {
+    for (uint64_t bit = 0; bit < 24 * 8; ++bit) try_bit(at + bit);
+  }
+  for (uint64_t bit = 2 * page; bit < bits; bit += 4001) try_bit(bit);
+  EXPECT_GT(refused, 500) << "of " << tried;
+  EXPECT_TRUE(reads_whole(path));
+}
+
+TEST(Lmdb, DamageIsNamed) {
+  const TemporaryFolder folder;
+  const std::string path = write_counting_lmdb(folder, "db", 1000);  // a root and leaves
+  const auto error = [&](uint64_t byte) {
+    Bytes bytes(path + "/data.mdb");
+    bytes.flip(byte * 8);
+    const std::string message = message_of([&] { open_lmdb(path); });
+    bytes.flip(byte * 8);
+    return message;
+  };
+  EXPECT_CONTAINS(error(40), path + "/data.mdb: a damaged LMDB database: impossible page size");
+  EXPECT_CONTAINS(error(4096 + 16), "its second header is not one");
+  EXPECT_CONTAINS(error(2 * 4096), "a damaged LMDB database: page 2");
+  EXPECT_CONTAINS(error(2 * 4096 + 10), "a damaged LMDB database: page 2");
+  EXPECT_CONTAINS(error(20), "format 0");
 }
 
 TEST(Lmdb, BadItemsAreNamed) {
