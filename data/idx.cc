@@ -4,9 +4,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/base/text.h"
 
 namespace kinet {
@@ -19,7 +19,7 @@ constexpr int64_t kMaxBytes = int64_t{1} << 40;  // a header that asks for more 
 class GzipReader {
  public:
   explicit GzipReader(const std::string& path) : path_(path) {
-    KINET_CHECK(!std::filesystem::is_directory(path), "{}: is a folder, not an IDX file", path);
+    require_regular_file(path);
     file_ = gzopen(path.c_str(), "rb");
     KINET_CHECK(file_ != nullptr, "{}: cannot be read: {}", path, std::strerror(errno));
     gzbuffer(file_, 1 << 18);
@@ -40,12 +40,16 @@ class GzipReader {
     return done;
   }
 
-  // zlib's word on why reading stopped, or "" at a regular end.
+  // " (the compressed file ends early)" when that is why reading stopped, or "" at a regular end.
+  // Throws what is worse than an early end: damage, or a disk that cannot be read.
   std::string trouble() {
     int code = Z_OK;
-    const char* text = gzerror(file_, &code);
+    std::string text = gzerror(file_, &code);
     if (code == Z_OK || code == Z_STREAM_END) return "";
-    return code == Z_BUF_ERROR ? " (the compressed file ends early)" : fmt::format(" ({})", text);
+    if (code == Z_BUF_ERROR) return " (the compressed file ends early)";
+    if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
+    fail("{}: {}: {}", path_, code == Z_ERRNO ? "cannot be read" : "the compressed file is damaged",
+         text);
   }
 
  private:

@@ -56,6 +56,9 @@ std::string parse_line(std::string_view line, ImageListEntry& entry) {
   const size_t path_end = line.find_last_not_of(kBlank, space);
   if (path_end == std::string_view::npos) return "no path before the label";
   entry.path = line.substr(0, path_end + 1);
+  if (entry.path.find('\0') != std::string::npos) {
+    return "the path holds a NUL byte\nhint: a list is plain text";
+  }
   return "";
 }
 
@@ -102,7 +105,11 @@ class ImageListDataset : public Dataset {
       if (::stat(path.c_str(), &status) != 0) {
         findings.add(
             fmt::format("{}:{}: {}: {}", list_, entries_[i].line, path, std::strerror(errno)));
-      } else if (S_ISREG(status.st_mode) && status.st_size == 0) {
+      } else if (!S_ISREG(status.st_mode)) {
+        findings.add(
+            fmt::format("{}:{}: {}: is {}", list_, entries_[i].line, path,
+                        S_ISDIR(status.st_mode) ? "a folder, not a file" : "not a regular file"));
+      } else if (status.st_size == 0) {
         findings.add(fmt::format("{}:{}: {}: empty file", list_, entries_[i].line, path));
       }
     }

@@ -1,6 +1,7 @@
 // IDX files: plain and gzipped, and every way in which they can be wrong.
 // ctest: labels=unit,core,smoke
 #include "data/idx.h"
+#include "src/base/files.h"
 #include "tests/data_files.h"
 
 namespace kinet {
@@ -62,6 +63,30 @@ TEST(Idx, TruncatedGzip) {
   const std::string message = message_of([&] { open_idx(folder / "i.gz", labels); });
   EXPECT_CONTAINS(message, "promises 4,000 bytes, found");
   EXPECT_CONTAINS(message, "the compressed file ends early");
+}
+
+// Whatever bit is wrong, the damage is named first, not what it happens to lead to.
+TEST(Idx, DamagedGzip) {
+  const TemporaryFolder folder;
+  const auto [images, labels] = write_counting_idx(folder, 4, 2, 2);
+  write_gzip(folder / "whole.gz", idx_bytes({4, 2, 2}, "0123456789abcdef"));
+  const std::string whole = read_file(folder / "whole.gz");
+  const std::string path = folder / "i.gz";
+  int damaged = 0;
+  for (size_t byte = 10; byte < whole.size(); ++byte) {  // after gzip's own header
+    std::string wrong = whole;
+    wrong[byte] ^= 0x10;
+    folder.write("i.gz", wrong);
+    std::string message;  // empty: a bit that means nothing
+    try {
+      open_idx(path, labels);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    EXPECT_EQ(message.find(path, 1), std::string::npos) << message;  // named once
+    damaged += message.starts_with(path + ": the compressed file is damaged: ");
+  }
+  EXPECT_GT(damaged, static_cast<int>(whole.size()) / 2);
 }
 
 TEST(Idx, WrongFiles) {

@@ -1,6 +1,7 @@
 #include "src/base/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -43,6 +44,11 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
+void check_regular(const struct stat& status, const fs::path& path) {
+  KINET_CHECK(!S_ISDIR(status.st_mode), "{}: is a folder, not a file", path.string());
+  KINET_CHECK(S_ISREG(status.st_mode), "{}: is not a regular file", path.string());
+}
+
 // A name no other writer uses: the process and a count within it.
 fs::path temporary_name(const fs::path& path) {
   static std::atomic<unsigned> count{0};
@@ -51,11 +57,20 @@ fs::path temporary_name(const fs::path& path) {
 
 }  // namespace
 
+void require_regular_file(const fs::path& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) check_regular(status, path);
+}
+
+// Looks before it opens, since opening a device can do something, and after it, since another file
+// may have come in between. O_NONBLOCK: a pipe that came in between does not hold us up either.
 std::string read_file(const fs::path& path) {
-  std::error_code ignored;  // open() below gives the reason
-  KINET_CHECK(!fs::is_directory(path, ignored), "{}: is a folder, not a file", path.string());
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  KINET_CHECK(fd.get() >= 0, "{}: cannot be read: {}", path.string(), std::strerror(errno));
+  require_regular_file(path);
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  KINET_CHECK(fd.get() >= 0 && ::fstat(fd.get(), &status) == 0, "{}: cannot be read: {}",
+              path.string(), std::strerror(errno));
+  check_regular(status, path);
   std::string bytes;
   char block[1 << 16];
   for (;;) {
@@ -68,6 +83,7 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file_atomic(const fs::path& path, std::string_view bytes) {
+  require_regular_file(path);
   const fs::path temporary = temporary_name(path);
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (fd.get() < 0) {
