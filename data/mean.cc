@@ -1,5 +1,6 @@
 #include "data/mean.h"
 
+#include <cmath>
 #include <limits>
 
 #include "src/base/check.h"
@@ -51,6 +52,12 @@ MeanImage read_mean(const std::string& path) {
     mean.values.assign(blob.data().begin(), blob.data().end());
   } else {
     mean.values.assign(blob.double_data().begin(), blob.double_data().end());
+  }
+  for (size_t i = 0; i < mean.values.size(); ++i) {
+    KINET_CHECK(std::isfinite(mean.values[i]),
+                "{}: value {} of the mean is {}\nhint: compute it "
+                "again from data that is finite",
+                path, i, mean.values[i]);
   }
   return mean;
 }

@@ -99,6 +99,22 @@ TEST(Image, TruncatedAnywhere) {
 }
 
 // A thumbnail inside a JPEG has an end-of-image of its own.
+// A PNG whose header claims 40,000 x 40,000 pixels: our own words, none of OpenCV's sources.
+TEST(Image, TooLarge) {
+  std::string png = file_bytes(flat_image(3, 4, 6, 100), ".png");
+  const std::string side{'\x00', '\x00', '\x9c', '\x40'};  // big-endian; width, then height
+  png.replace(16, 8, side + side);
+  const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(png.data()) + 12, 17);
+  for (int i = 0; i < 4; ++i) png[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
+  Image image;
+  const std::string error =
+      message_of([&] { decode_image(as_bytes(png), ColorMode::kColor, image); });
+  EXPECT_CONTAINS(error, "too large");
+  for (const char* inside : {"OpenCV(", "CV_", ".cpp", "Assertion"}) {
+    EXPECT_EQ(error.find(inside), std::string::npos) << error;
+  }
+}
+
 TEST(Image, ThumbnailDoesNotCountAsTheEnd) {
   const std::string whole = file_bytes(noisy_image(20, 20), ".jpg");
   const std::string thumbnail = file_bytes(flat_image(3, 8, 8, 5), ".jpg");
@@ -143,6 +159,12 @@ TEST(ImageList, FaultyListsAreFoundAtStart) {
   std::string many;
   for (int i = 0; i < 15; ++i) many += "x\n";
   EXPECT_CONTAINS(message(many), "... and 5 more");
+}
+
+TEST(ImageList, NulByteInAPath) {
+  const TemporaryFolder folder;
+  const std::string list = folder.write("l", std::string("a.jpg 1\nb\0c.jpg 2\n", 19));
+  EXPECT_CONTAINS(message_of([&] { read_image_list(list); }), "l:2: the path holds a NUL byte");
 }
 
 TEST(ImageData, ReadsInListOrder) {

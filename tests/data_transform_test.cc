@@ -169,6 +169,11 @@ TEST(Transform, MisfitsDieWell) {
                            "mean_value for each channel", "net.prototxt:1:"}) {
     EXPECT_CONTAINS(m, part);
   }
+  std::vector<float> holed(36, 1.0f);
+  holed[7] = std::nanf("");
+  write_mean({1, 6, 6, holed}, folder / "holed");
+  m = message_of([&] { read_spec("mean_file: \"" + (folder / "holed") + "\""); });
+  EXPECT_CONTAINS(m, "holed: value 7 of the mean is nan");
   m = message_of([&] { read_spec("mean_value: 3 " + mean_file); });
   EXPECT_CONTAINS(m, "mean_file and mean_value exclude each other");
   m = message_of([&] { apply(read_spec("mean_value: [1, 2]"), Phase::kTest, colour); });

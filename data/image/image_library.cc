@@ -13,6 +13,7 @@
 namespace kinet {
 namespace {
 
+constexpr char kNoImage[] = "not an image, or a damaged one";
 constexpr int kJpegQuality = 95;  // of 100; OpenCV's default, stated so that it cannot drift
 
 int imread_flags(ColorMode mode) {
@@ -44,23 +45,34 @@ cv::Mat view(const Image& image) {
                  const_cast<uint8_t*>(image.pixels.data()));
 }
 
-// Runs `body`, turning whatever OpenCV throws into a message.
+// OpenCV's messages name its own sources and assertions; these are for the owner of the image.
+std::string plain_words(const cv::Exception& e, const char* otherwise) {
+  if (e.code == cv::Error::StsNoMem) return "out of memory";
+  if (e.err.find("CV_IO_MAX_IMAGE") == std::string::npos) return otherwise;
+  return "too large: OpenCV decodes images of at most 2^20 pixels a side and 2^30 in all";
+}
+
+// Runs `body`; what OpenCV throws becomes a message: `otherwise`, unless more is known.
 template <class Body>
-bool guarded(std::string* error, const Body& body) {
+bool guarded(std::string* error, const char* otherwise, const Body& body) {
   try {
     return body();
-  } catch (const std::exception& e) {
-    *error = e.what();
-    return false;
+  } catch (const cv::Exception& e) {
+    *error = plain_words(e, otherwise);
+  } catch (const std::bad_alloc&) {
+    *error = "out of memory";
+  } catch (const std::exception&) {
+    *error = otherwise;
   }
+  return false;
 }
 
 bool decode(const uint8_t* bytes, size_t size, ColorMode mode, Image* out, std::string* error) {
-  return guarded(error, [&] {
+  return guarded(error, kNoImage, [&] {
     const cv::Mat input(1, static_cast<int>(size), CV_8UC1, const_cast<uint8_t*>(bytes));
     const cv::Mat mat = cv::imdecode(input, imread_flags(mode));
     if (mat.empty()) {
-      *error = "not an image, or a damaged one";
+      *error = kNoImage;
       return false;
     }
     from_mat(mat, out);
@@ -69,7 +81,7 @@ bool decode(const uint8_t* bytes, size_t size, ColorMode mode, Image* out, std::
 }
 
 bool resize(Image* image, int height, int width, std::string* error) {
-  return guarded(error, [&] {
+  return guarded(error, "impossible size", [&] {
     cv::Mat out;
     cv::resize(view(*image), out, cv::Size(width, height), 0, 0, cv::INTER_LINEAR);
     from_mat(out, image);
@@ -79,7 +91,7 @@ bool resize(Image* image, int height, int width, std::string* error) {
 
 bool encode(const Image& image, const char* extension, std::vector<uint8_t>* out,
             std::string* error) {
-  return guarded(error, [&] {
+  return guarded(error, "cannot be encoded", [&] {
     std::vector<int> options;
     if (std::strcmp(extension, ".jpg") == 0) options = {cv::IMWRITE_JPEG_QUALITY, kJpegQuality};
     if (cv::imencode(extension, view(image), *out, options)) return true;
