@@ -39,6 +39,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
+  const PrefetchOptions& options() const { return options_; }
+
   const BatchMaker& maker() const { return *maker_; }
   // Calls use() with the batch at position(), then moves to its end. An error met while the batch
   // was made is thrown here, again at every call until seek(). No thread runs before the first

@@ -92,7 +92,7 @@ TransformSpec read_transform(const Params& params) {
   spec.where = params.where();
   spec.scale = params.get_float("scale");
   spec.mirror = params.get_bool("mirror");
-  spec.crop_size = static_cast<int>(params.get_int("crop_size"));
+  spec.crop_size = params.get_int32("crop_size");
   spec.mean_values = params.get_floats("mean_value");
   spec.mean_file = params.get_string("mean_file");
   spec.force_color = params.get_bool("force_color");

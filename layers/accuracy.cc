@@ -33,8 +33,8 @@ LayerType Accuracy::describe() {
 void Accuracy::set_up(const std::vector<Shape>&) {
   const Params p = params("accuracy_param");
   top_k_ = p.get_int("top_k");
-  axis_ = static_cast<int>(p.get_int("axis"));
-  if (p.has("ignore_label")) ignore_label_ = static_cast<int>(p.get_int("ignore_label"));
+  axis_ = p.get_int32("axis");
+  if (p.has("ignore_label")) ignore_label_ = p.get_int32("ignore_label");
   if (top_k_ < 1) fail_here("top_k must be at least 1");
 }
 

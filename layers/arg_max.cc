@@ -39,7 +39,7 @@ void ArgMax::set_up(const std::vector<Shape>&) {
   out_max_val_ = p.get_bool("out_max_val");
   top_k_ = p.get_int("top_k");
   has_axis_ = p.has("axis");
-  if (has_axis_) axis_ = static_cast<int>(p.get_int("axis"));
+  if (has_axis_) axis_ = p.get_int32("axis");
 }
 
 std::vector<Shape> ArgMax::reshape(const std::vector<Shape>& bottoms, WorkspacePlan&) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "src/base/memory.h"
+
 namespace kinet {
 namespace {
 
@@ -104,7 +106,11 @@ void BatchDataLayer::rethrow_here(const Error& error, Error::Kind kind) const {
 std::vector<Shape> BatchDataLayer::reshape(const std::vector<Shape>&, WorkspacePlan&) {
   const ImageSize size = prefetcher_->maker().first_size();
   const int64_t batch = prefetcher_->maker().batch_size();
+  const int64_t ahead = prefetcher_->options().depth;
   std::vector<Shape> tops{Shape{batch, size.channels, size.height, size.width}};
+  check_memory(static_cast<uint64_t>(tops[0].count()) * static_cast<uint64_t>(1 + ahead),
+               fmt::format("batch_size {} of images {}x{}x{} with prefetch {}", batch,
+                           size.channels, size.height, size.width, ahead));
   if (top_count() > 1) tops.push_back(Shape{batch});
   return tops;
 }

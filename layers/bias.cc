@@ -39,8 +39,8 @@ LayerType BiasLayer::describe() {
 void BiasLayer::set_up(const std::vector<Shape>& bottoms) {
   const Params p = params("bias_param");
   learned_ = bottoms.size() == 1;
-  axis_ = bottoms.at(0).canonical_axis(static_cast<int>(p.get_int("axis")),
-                                       fmt::format("axis of layer '{}'", name()));
+  axis_ =
+      bottoms.at(0).canonical_axis(p.get_int32("axis"), fmt::format("axis of layer '{}'", name()));
   if (!learned_) return;
   bias_shape_ = broadcast_shape(bottoms[0], axis_, p.get_int("num_axes"),
                                 fmt::format("{}: layer '{}' (Bias)", where().str(), name()));

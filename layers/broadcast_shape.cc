@@ -5,10 +5,10 @@
 namespace kinet {
 
 Shape broadcast_shape(const Shape& bottom, int axis, int64_t num_axes, const std::string& where) {
+  const bool fits = num_axes >= -1 && num_axes <= bottom.axes() - axis;
+  KINET_CHECK(fits, "{}: num_axes {} from axis {} on do not fit a bottom of shape {}", where,
+              num_axes, axis, bottom.str());
   const int64_t end = num_axes < 0 ? bottom.axes() : axis + num_axes;
-  KINET_CHECK(num_axes >= -1 && end <= bottom.axes(),
-              "{}: num_axes {} from axis {} on do not fit a bottom of shape {}", where, num_axes,
-              axis, bottom.str());
   return Shape(std::vector<int64_t>(bottom.dims().begin() + axis, bottom.dims().begin() + end));
 }
 

@@ -32,7 +32,7 @@ void Concat::set_up(const std::vector<Shape>& bottoms) {
     fail_at(p.where("concat_dim"), "layer '" + name() + "': give axis or concat_dim, not both");
   }
   const int64_t axis = p.get_int(p.has("concat_dim") ? "concat_dim" : "axis");
-  axis_ = bottoms[0].canonical_axis(static_cast<int>(axis), "layer '" + name() + "': axis");
+  axis_ = bottoms[0].canonical_axis(axis, "layer '" + name() + "': axis");
 }
 
 std::vector<Shape> Concat::reshape(const std::vector<Shape>& bottoms, WorkspacePlan&) {

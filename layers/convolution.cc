@@ -109,7 +109,7 @@ void ConvolutionLayer::set_up(const std::vector<Shape>& bottoms) {
   const Params p = params("convolution_param");
   const Shape& bottom = bottoms.at(0);
   check_bottom(bottom);
-  if (bottom.canonical_axis(static_cast<int>(p.get_int("axis")), "axis") != 1) {
+  if (bottom.canonical_axis(p.get_int32("axis"), "axis") != 1) {
     fail_here("axis must be 1: this version convolves images, N x C x H x W");
   }
   if (!p.has("num_output") || p.get_int("num_output") < 1) {
@@ -128,6 +128,25 @@ void ConvolutionLayer::set_up(const std::vector<Shape>& bottoms) {
   declare_parameter({outputs_, bottom.channels() / groups_, window_.h.kernel, window_.w.kernel},
                     read_filler(p.message("weight_filler")));
   if (bias_term_) declare_parameter({outputs_}, read_filler(p.message("bias_filler")));
+}
+
+// Before anything is computed with them: count() throws where one of these is beyond the limit.
+void ConvolutionLayer::check_sizes(const Shape& bottom, const Shape& top) const {
+  top.count();
+  if (top.height() * top.width() > kMaxPixels) {
+    fail_here(fmt::format("at most {} outputs a channel are possible, but there would be {}x{}",
+                          kMaxPixels, top.height(), top.width()));
+  }
+  const Shape columns{bottom.channels() / groups_, window_.h.kernel, window_.w.kernel, top.height(),
+                      top.width()};
+  try {
+    columns.count();
+  } catch (const Error&) {
+    fail_here(
+        fmt::format("its windows hold too many values: {} channels x {}x{} taps x {}x{} "
+                    "outputs are more than 2^40",
+                    columns[0], columns[1], columns[2], columns[3], columns[4]));
+  }
 }
 
 std::vector<Shape> ConvolutionLayer::reshape(const std::vector<Shape>& bottoms,
@@ -149,10 +168,12 @@ std::vector<Shape> ConvolutionLayer::reshape(const std::vector<Shape>& bottoms,
                     "with padding {}x{}",
                     h.extent(), w.extent(), shape.str(), h.pad, w.pad));
   }
+  const Shape top{shape.num(), outputs_, h.outputs(), w.outputs()};
+  check_sizes(shape, top);
   plan_ = ConvPlan({window_, shape.num(), shape.channels(), outputs_, groups_}, plan.threads());
   plan.temporary(workspace_, plan_.workspace_floats());
   bottoms_ = bottoms.size();
-  return std::vector<Shape>(bottoms_, Shape{shape.num(), outputs_, h.outputs(), w.outputs()});
+  return std::vector<Shape>(bottoms_, top);
 }
 
 void ConvolutionLayer::forward(const Context& context, Tensors bottoms, Tensors tops) {

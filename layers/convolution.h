@@ -36,6 +36,7 @@ class ConvolutionLayer : public Layer {
  private:
   void read_window();
   void check_bottom(const Shape& shape) const;
+  void check_sizes(const Shape& bottom, const Shape& top) const;
 
   Window2d window_;  // sizes of the image are set by reshape
   int64_t outputs_ = 0, groups_ = 1;

@@ -67,6 +67,7 @@ void DummyData::read_shapes(const Params& p) {
         fail_here("num, channels, height and width must be given once, or once for each top");
       }
       dims.push_back(values.size() == 1 ? values[0] : values[top]);
+      if (dims.back() < 1) fail_here("num, channels, height and width must be at least 1");
     }
     shapes_.emplace_back(dims);
   }

@@ -26,8 +26,8 @@ LayerType Flatten::describe() {
 }
 
 void Flatten::set_up(const std::vector<Shape>&) {
-  axis_ = static_cast<int>(params("flatten_param").get_int("axis"));
-  end_axis_ = static_cast<int>(params("flatten_param").get_int("end_axis"));
+  axis_ = params("flatten_param").get_int32("axis");
+  end_axis_ = params("flatten_param").get_int32("end_axis");
 }
 
 std::vector<Shape> Flatten::reshape(const std::vector<Shape>& bottoms, WorkspacePlan&) {

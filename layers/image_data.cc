@@ -21,8 +21,8 @@ LayerType ImageData::describe() {
 
 std::shared_ptr<const Dataset> ImageData::open(const Params& source, const TransformSpec&) {
   ImageListOptions options;
-  options.height = static_cast<int>(source.get_int("new_height"));
-  options.width = static_cast<int>(source.get_int("new_width"));
+  options.height = source.get_int32("new_height");
+  options.width = source.get_int32("new_width");
   if ((options.height == 0) != (options.width == 0)) {
     fail_here("new_height and new_width must be given together");
   }

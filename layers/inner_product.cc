@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "src/base/parallel.h"
 #include "src/math/blas.h"
 #include "src/math/vec.h"
@@ -50,9 +52,14 @@ void InnerProductLayer::set_up(const std::vector<Shape>& bottoms) {
   outputs_ = p.get_int("num_output");
   bias_term_ = p.get_bool("bias_term");
   transpose_ = p.get_bool("transpose");
-  axis_ = bottoms.at(0).canonical_axis(static_cast<int>(p.get_int("axis")),
-                                       fmt::format("axis of layer '{}'", name()));
+  axis_ =
+      bottoms.at(0).canonical_axis(p.get_int32("axis"), fmt::format("axis of layer '{}'", name()));
   inputs_ = bottoms[0].count(axis_);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // sizes of a matrix product
+  if (inputs_ > kMost || outputs_ > kMost) {
+    fail_here(fmt::format("at most {} inputs and outputs are possible, but there are {} and {}",
+                          kMost, inputs_, outputs_));
+  }
   declare_parameter(transpose_ ? Shape{inputs_, outputs_} : Shape{outputs_, inputs_},
                     read_filler(p.message("weight_filler")));
   if (bias_term_) declare_parameter({outputs_}, read_filler(p.message("bias_filler")));

@@ -36,7 +36,7 @@ const MessageType& loss_fields() {
 LossOptions read_loss(const Params& p, Normalization fallback) {
   LossOptions options;
   options.normalization = fallback;
-  if (p.has("ignore_label")) options.ignore_label = static_cast<int>(p.get_int("ignore_label"));
+  if (p.has("ignore_label")) options.ignore_label = p.get_int32("ignore_label");
   if (p.has("normalization")) {
     const std::string name = p.get_enum("normalization");
     const auto at = std::find(std::begin(kNames), std::end(kNames), name) - std::begin(kNames);

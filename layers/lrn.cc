@@ -51,7 +51,8 @@ void LrnLayer::set_up(const std::vector<Shape>&) {
   across_ = p.get_enum("norm_region") == "ACROSS_CHANNELS";
   k_ = across_ ? p.get_float("k") : 1.0f;
   if (size_ % 2 == 0) fail_here(fmt::format("local_size must be odd, but is {}", size_));
-  factor_ = alpha_ / static_cast<float>(across_ ? size_ : size_ * size_);
+  const auto size = static_cast<float>(size_);
+  factor_ = alpha_ / (across_ ? size : size * size);
 }
 
 std::vector<Shape> LrnLayer::reshape(const std::vector<Shape>& bottoms, WorkspacePlan& plan) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "layers/engine_field.h"
+#include "src/base/memory.h"
 #include "src/base/parallel.h"
 #include "src/math/vec.h"
 
@@ -134,9 +136,14 @@ std::vector<Shape> PoolingLayer::reshape(const std::vector<Shape>& bottoms, Work
   out_h_ = outputs(window_.h, shape);
   out_w_ = outputs(window_.w, shape);
   planes_ = shape.num() * shape.channels();
+  const Shape top{shape.num(), shape.channels(), out_h_, out_w_};
+  check_memory(static_cast<uint64_t>(top.count()), fmt::format("a top of shape {}", top.str()));
+  if (method_ == Method::kMax && window_.image() > std::numeric_limits<int32_t>::max()) {
+    fail_here(fmt::format("pool MAX keeps places in 32 bits; images of {}x{} pixels are too large",
+                          shape.height(), shape.width()));
+  }
   make_runs();
   make_table();
-  const Shape top{shape.num(), shape.channels(), out_h_, out_w_};
   planned_threads_ = plan.threads();
   if (method_ == Method::kMax) {
     plan.saved(index_, static_cast<size_t>(top.count()));
@@ -169,7 +176,8 @@ void PoolingLayer::make_runs() {
 void PoolingLayer::make_table() {
   const ConvAxis &h = window_.h, &w = window_.w;
   table_.clear();
-  const bool small = out_w_ < kShortRow && window_.taps() * out_h_ * out_w_ <= kTableEntries;
+  const bool small = out_w_ < kShortRow && window_.taps() <= kTableEntries &&
+                     window_.taps() * out_h_ * out_w_ <= kTableEntries;
   if (method_ != Method::kMax || !small) return;
   for (int64_t r = 0; r < h.kernel; ++r) {
     for (int64_t c = 0; c < w.kernel; ++c) {

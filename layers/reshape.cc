@@ -33,8 +33,8 @@ LayerType Reshape::describe() {
 void Reshape::set_up(const std::vector<Shape>&) {
   const Params p = params("reshape_param");
   dims_ = p.message("shape").get_ints("dim");
-  axis_ = static_cast<int>(p.get_int("axis"));
-  num_axes_ = static_cast<int>(p.get_int("num_axes"));
+  axis_ = p.get_int32("axis");
+  num_axes_ = p.get_int32("num_axes");
   for (int64_t dim : dims_) {
     if (dim < -1) fail_here(fmt::format("dim {} must be -1, 0 or a size", dim));
   }
@@ -45,7 +45,7 @@ void Reshape::set_up(const std::vector<Shape>&) {
 std::vector<Shape> Reshape::reshape(const std::vector<Shape>& bottoms, WorkspacePlan&) {
   const Shape& bottom = bottoms[0];
   const int first = axis_ >= 0 ? axis_ : bottom.axes() + axis_ + 1;
-  const int last = num_axes_ == -1 ? bottom.axes() : first + num_axes_;
+  const int64_t last = num_axes_ == -1 ? bottom.axes() : int64_t{first} + num_axes_;
   if (first < 0 || first > bottom.axes() || last > bottom.axes()) {
     fail_here(
         fmt::format("axis {} and num_axes {} do not fit shape {}", axis_, num_axes_, bottom.str()));

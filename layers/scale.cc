@@ -49,8 +49,8 @@ void ScaleLayer::set_up(const std::vector<Shape>& bottoms) {
   const std::string where = fmt::format("{}: layer '{}' (Scale)", this->where().str(), name());
   learned_ = bottoms.size() == 1;
   bias_term_ = p.get_bool("bias_term");
-  axis_ = bottoms.at(0).canonical_axis(static_cast<int>(p.get_int("axis")),
-                                       fmt::format("axis of layer '{}'", name()));
+  axis_ =
+      bottoms.at(0).canonical_axis(p.get_int32("axis"), fmt::format("axis of layer '{}'", name()));
   scale_shape_ =
       learned_ ? broadcast_shape(bottoms[0], axis_, p.get_int("num_axes"), where) : bottoms[1];
   if (learned_) declare_parameter(scale_shape_, read_filler(p.message("filler"), 1));

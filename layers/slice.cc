@@ -32,7 +32,7 @@ void Slice::set_up(const std::vector<Shape>& bottoms) {
     fail_at(p.where("slice_dim"), "layer '" + name() + "': give axis or slice_dim, not both");
   }
   const int64_t axis = p.get_int(p.has("slice_dim") ? "slice_dim" : "axis");
-  axis_ = bottoms[0].canonical_axis(static_cast<int>(axis), "layer '" + name() + "': axis");
+  axis_ = bottoms[0].canonical_axis(axis, "layer '" + name() + "': axis");
   points_ = p.get_ints("slice_point");
   if (!points_.empty() && static_cast<int>(points_.size()) != top_count() - 1) {
     fail_at(p.where("slice_point"), fmt::format("layer '{}': {} slice_point for {} tops (one less)",

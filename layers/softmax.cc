@@ -73,7 +73,7 @@ LayerType Softmax::describe() {
 }
 
 void Softmax::set_up(const std::vector<Shape>&) {
-  axis_ = static_cast<int>(params("softmax_param").get_int("axis"));
+  axis_ = params("softmax_param").get_int32("axis");
 }
 
 std::vector<Shape> Softmax::reshape(const std::vector<Shape>& bottoms, WorkspacePlan&) {

@@ -23,7 +23,7 @@ LayerType SoftmaxWithLoss::describe() {
 }
 
 void SoftmaxWithLoss::set_up(const std::vector<Shape>&) {
-  axis_ = static_cast<int>(params("softmax_param").get_int("axis"));
+  axis_ = params("softmax_param").get_int32("axis");
   options_ = read_loss(params("loss_param"), Normalization::kValid);
 }
 

@@ -9,7 +9,10 @@
 
 namespace kinet {
 
-// Sizes along one spatial axis.
+// Most outputs of one channel: BLAS counts them in 32 bits.
+inline constexpr int64_t kMaxPixels = (int64_t{1} << 31) - 1;
+
+// Sizes along one spatial axis. All but `size` come from fields of 31 bits, so nothing overflows.
 struct ConvAxis {
   int64_t size = 0;  // of the image
   int64_t kernel = 1, stride = 1, pad = 0, dilation = 1;

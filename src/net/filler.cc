@@ -115,7 +115,7 @@ FillerSpec read_filler(const Params& filler, float default_value) {
   spec.max = filler.get_float("max");
   spec.mean = filler.get_float("mean");
   spec.std = filler.get_float("std");
-  spec.sparse = static_cast<int>(filler.get_int("sparse"));
+  spec.sparse = filler.get_int32("sparse");
   spec.variance_norm = filler.get_enum("variance_norm");
   spec.where = filler.where("type");
   const std::vector<std::string> known = filler_types();

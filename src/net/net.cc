@@ -21,15 +21,24 @@ double Net::forward(const Context& context) {
   return loss;
 }
 
+// Errors that do not say where they come from (no memory for a larger batch) get the layer's place.
+void Net::reshape_layer(int i) {
+  try {
+    WorkspacePlan plan(scratch_, threads_);
+    const std::vector<Shape> tops = layers_[i]->reshape(seen_[i], plan);
+    for (size_t t = 0; t < tops.size(); ++t) tops_[i][t]->resize(tops[t]);
+  } catch (const Error& error) {
+    rethrow_at_layer(spec_.layers[i], error);
+  }
+}
+
 double Net::forward_layer(const Context& context, int i) {
   const auto changed = [&](size_t b) { return bottoms_[i][b]->shape() != seen_[i][b]; };
   bool reshape = false;
   for (size_t b = 0; b < bottoms_[i].size(); ++b) reshape = reshape || changed(b);
   if (reshape) {
     for (size_t b = 0; b < bottoms_[i].size(); ++b) seen_[i][b] = bottoms_[i][b]->shape();
-    WorkspacePlan plan(scratch_, threads_);
-    const std::vector<Shape> tops = layers_[i]->reshape(seen_[i], plan);
-    for (size_t t = 0; t < tops.size(); ++t) tops_[i][t]->resize(tops[t]);
+    reshape_layer(i);
   }
   layers_[i]->forward(context, bottoms_[i], tops_[i]);
   double loss = 0;

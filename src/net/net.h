@@ -96,6 +96,8 @@ class Net {
   double macs() const;                // of one forward pass
 
  private:
+  void reshape_layer(int layer);
+
   friend class NetBuilder;
   friend class MemoryPlanner;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/memory.h"
 #include "src/base/text.h"
 
 namespace kinet {
@@ -12,8 +13,12 @@ void NetBuilder::build() {
   trace_values();
   make_layers();
   decide_gradients();
-  allocate_tensors();
-  bind_parameters();
+  const MemoryPlan plan =
+      plan_memory(net_, values_, bottom_values_, top_values_, net_.runs_backward_);
+  net_.notes_ = plan.notes;
+  check_fits(plan);
+  bind_parameters();  // the smaller part: what does not fit is found before the tops are touched
+  allocate_tensors(plan);
   list_outputs();
 }
 
@@ -48,16 +53,17 @@ void NetBuilder::trace_values() {
 }
 
 // Errors that do not say where they come from (an axis out of range) get the layer's place.
+// Counting finds shapes beyond the limit; after it, sizes may be multiplied freely.
 std::vector<Shape> NetBuilder::set_up(int i, Layer& layer, const std::vector<Shape>& bottoms,
                                       WorkspacePlan& plan) {
   try {
     layer.set_up(bottoms);
-    return layer.reshape(bottoms, plan);
+    for (const ParameterDecl& declared : layer.declared()) declared.shape.count();
+    const std::vector<Shape> tops = layer.reshape(bottoms, plan);
+    for (const Shape& top : tops) top.count();
+    return tops;
   } catch (const Error& error) {
-    const Position& where = net_.spec_.layers[i].node->where;
-    const bool placed = where.file && std::string(error.what()).rfind(*where.file + ":", 0) == 0;
-    if (placed || error.kind() != Error::Kind::kUser) throw;
-    fail_layer(i, error.what());
+    rethrow_at_layer(net_.spec_.layers[i], error);
   }
 }
 
@@ -184,10 +190,30 @@ void NetBuilder::decide_upwards(int i) {
   for (int value : top_values_[i]) values_[value].has_diff = true;
 }
 
-void NetBuilder::allocate_tensors() {
-  const MemoryPlan plan =
-      plan_memory(net_, values_, bottom_values_, top_values_, net_.runs_backward_);
-  net_.notes_ = plan.notes;
+// A net larger than the machine is refused before its memory is touched, at the layer whose top
+// goes beyond.
+void NetBuilder::check_fits(const MemoryPlan& plan) {
+  std::map<int, int64_t> data, diff;  // floats of each block
+  const auto add = [this](std::map<int, int64_t>& blocks, int id, int64_t count) {
+    const int64_t more = std::max<int64_t>(0, count - blocks[id]);
+    blocks[id] += more;
+    top_floats_ += static_cast<uint64_t>(more);
+  };
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const NetValue& value = values_[v];
+    const int64_t count = value.shape.count();
+    add(data, plan.data_class[v], count);
+    if (value.has_diff) add(diff, plan.diff_class[v], count);
+    try {
+      check_memory(top_floats_, fmt::format("top '{}' of shape {}, with the tops before it,",
+                                            value.blob, value.shape.str()));
+    } catch (const Error& error) {
+      rethrow_at_layer(net_.spec_.layers[value.maker], error);
+    }
+  }
+}
+
+void NetBuilder::allocate_tensors(const MemoryPlan& plan) {
   std::map<int, std::shared_ptr<Buffer>> data, diff;
   const auto buffer = [](auto& buffers, int id) {
     std::shared_ptr<Buffer>& b = buffers[id];
@@ -197,8 +223,12 @@ void NetBuilder::allocate_tensors() {
   for (size_t v = 0; v < values_.size(); ++v) {
     const std::shared_ptr<Buffer> own_diff =
         values_[v].has_diff ? buffer(diff, plan.diff_class[v]) : nullptr;
-    net_.tensors_.push_back(
-        std::make_unique<Tensor>(values_[v].shape, buffer(data, plan.data_class[v]), own_diff));
+    try {
+      net_.tensors_.push_back(
+          std::make_unique<Tensor>(values_[v].shape, buffer(data, plan.data_class[v]), own_diff));
+    } catch (const Error& error) {
+      rethrow_at_layer(net_.spec_.layers[values_[v].maker], error);
+    }
     net_.blobs_[values_[v].blob] = net_.tensors_.back().get();
   }
   for (int i = 0; i < net_.layer_count(); ++i) {

@@ -22,6 +22,8 @@ struct NetValue {
   bool has_diff = false;        // a gradient is really computed
 };
 
+struct MemoryPlan;
+
 class NetBuilder {
  public:
   NetBuilder(Net& net, const NetOptions& options, Net* training)
@@ -38,7 +40,8 @@ class NetBuilder {
   void decide_gradients();
   void decide_downwards(int layer);
   void decide_upwards(int layer);
-  void allocate_tensors();
+  void check_fits(const MemoryPlan& plan);
+  void allocate_tensors(const MemoryPlan& plan);
   void bind_parameters();
   void bind_layer(int layer);
   Tensor bind_blob(int layer, int blob);
@@ -56,6 +59,7 @@ class NetBuilder {
   std::vector<NetValue> values_;
   std::vector<std::vector<int>> bottom_values_, top_values_;
   std::set<std::string> owners_;           // names of layers with parameters
+  uint64_t top_floats_ = 0;                // of all tops and their gradients
   std::map<std::string, int> shared_;      // parameter name -> index in net_.parameters_
   std::vector<std::vector<int>> info_of_;  // layer, blob -> index in parameters_, -1: not ours
 };

@@ -1,5 +1,6 @@
 // The second half of building a net: parameters get their place in the arenas, shared ones one
 // place for all, those of a test net the place they have in the training net.
+#include "src/base/memory.h"
 #include "src/net/net_builder.h"
 
 namespace kinet {
@@ -70,6 +71,14 @@ Tensor NetBuilder::bind_blob(int i, int j) {
   info.lr_mult = decl.is_buffer ? 0 : param.lr_mult.value_or(1);
   info.decay_mult = decl.is_buffer ? 0 : param.decay_mult.value_or(1);
   floats = align(floats + info.count);
+  try {
+    check_memory(
+        decl.is_buffer || !learns() ? floats : 2 * floats,
+        fmt::format("parameter {} of shape {}, with all tops and the parameters before it,", j,
+                    decl.shape.str()));
+  } catch (const Error& error) {
+    rethrow_at_layer(spec, error);
+  }
   info_of_[i][j] = static_cast<int>(net_.parameters_.size());
   if (!param.name.empty()) shared_[param.name] = info_of_[i][j];
   net_.parameters_.push_back(std::move(info));

@@ -149,4 +149,13 @@ NetSpec make_net_spec(const ParamNode& net, const NetState& state) {
   return spec;
 }
 
+void rethrow_at_layer(const LayerSpec& layer, const Error& error) {
+  const Position& where = layer.node->where;
+  const std::string message = error.what();
+  const bool placed = where.file && message.starts_with(*where.file + ":");
+  if (placed) throw Error(message, error.kind());
+  throw Error(fmt::format("{}: layer '{}' ({}): {}", where.str(), layer.name, layer.type, message),
+              error.kind());
+}
+
 }  // namespace kinet

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/net/layer.h"
 #include "src/prototxt/fields.h"
 
@@ -65,6 +66,10 @@ NetState merge_state(const ParamNode& net, NetState state);
 // The layers of one state, with Split layers where a blob is read more than once. Throws Error with
 // all that is wrong (unknown bottoms, blobs made twice, wrong counts of bottoms and tops ...).
 NetSpec make_net_spec(const ParamNode& net, const NetState& state);
+
+// Throws `error` again, of the same kind, with the layer's place and name in front unless its
+// message begins with a place of that file already.
+[[noreturn]] void rethrow_at_layer(const LayerSpec& layer, const Error& error);
 
 // Only the rules of include/exclude: whether a layer is in the net of that state.
 bool layer_in_state(const ParamNode& layer, const NetState& state);

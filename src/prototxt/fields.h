@@ -80,7 +80,9 @@ class Params {
   bool has(const std::string& field) const;  // given in the file
   int count(const std::string& field) const;
 
-  int64_t get_int(const std::string& field) const;  // kInt and kUint
+  int64_t get_int(const std::string& field) const;
+  // The same, for what is an int of 32 bits in Caffe; throws Error with the place beyond that.
+  int get_int32(const std::string& field) const;  // kInt and kUint
   double get_double(const std::string& field) const;
   float get_float(const std::string& field) const;
   bool get_bool(const std::string& field) const;

@@ -1,5 +1,7 @@
 // The typed getters. Each checks the declaration, then the value with the same rules as validate(),
 // so that a tree that nobody validated (made by a program, or a test) is safe to read too.
+#include <limits>
+
 #include "src/base/check.h"
 #include "src/prototxt/fields.h"
 #include "src/prototxt/value.h"
@@ -75,6 +77,16 @@ int Params::count(const std::string& field) const {
 int64_t Params::get_int(const std::string& field) const {
   const Field& f = declared(type_, field, {FieldKind::kInt, FieldKind::kUint});
   return single<int64_t>(node_, f, 0, integer_of);
+}
+
+int Params::get_int32(const std::string& field) const {
+  const int64_t value = get_int(field);
+  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
+    fail_at(where(field),
+            fmt::format("{} is {}, but must lie between {} and {}", field, value,
+                        std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+  }
+  return static_cast<int>(value);
 }
 
 double Params::get_double(const std::string& field) const {

@@ -6,15 +6,24 @@ namespace kinet {
 
 int64_t Shape::count(int from, int to) const {
   int64_t product = 1;
-  for (int axis = from; axis < to; ++axis) product *= dims_[axis];
-  return product;
+  bool empty = false;
+  for (int axis = from; axis < to; ++axis) {
+    const int64_t dim = dims_[axis];
+    empty = empty || dim == 0;
+    if (dim == 0) continue;
+    KINET_CHECK(dim > 0, "shape {} has a negative size", str());
+    KINET_CHECK(dim <= kMaxElements / product,
+                "shape {} has more elements than kinet can hold (at most 2^40)", str());
+    product *= dim;
+  }
+  return empty ? 0 : product;
 }
 
-int Shape::canonical_axis(int axis, const std::string& what) const {
-  const int canonical = axis < 0 ? axis + axes() : axis;
+int Shape::canonical_axis(int64_t axis, const std::string& what) const {
+  const int64_t canonical = axis < 0 ? axis + axes() : axis;
   KINET_CHECK(canonical >= 0 && canonical < axes(), "{} {} is out of range for shape {} ({} axes)",
               what, axis, str(), axes());
-  return canonical;
+  return static_cast<int>(canonical);
 }
 
 std::string Shape::str() const {

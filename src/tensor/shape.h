@@ -1,5 +1,8 @@
 // Shape of a tensor: its dimensions, outermost first. Images are N C H W: samples, channels, rows,
 // columns; the innermost dimension is contiguous (row-major).
+//
+// Limit: at most 2^40 elements, which is 4 TB of float32. Within it sizes, offsets and twice their
+// sum fit 64 bits with room to spare, so no other code has to look out for overflow.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +12,8 @@
 #include <vector>
 
 namespace kinet {
+
+inline constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 class Shape {
  public:
@@ -23,10 +28,12 @@ class Shape {
 
   int64_t count() const { return count(0, axes()); }
   int64_t count(int from) const { return count(from, axes()); }
-  int64_t count(int from, int to) const;  // product of dims [from, to)
+  // Product of dims [from, to). Throws Error beyond kMaxElements; that of the dims other than 0
+  // counts, so that no part of a shape that passed can overflow either.
+  int64_t count(int from, int to) const;
 
   // -1 means the last axis, and so on. Throws Error naming `what` when out of range.
-  int canonical_axis(int axis, const std::string& what) const;
+  int canonical_axis(int64_t axis, const std::string& what) const;
 
   // Caffe's four named axes; an axis the shape does not have counts 1.
   int64_t num() const { return dim_or_1(0); }

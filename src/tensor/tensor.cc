@@ -5,6 +5,7 @@
 #include <new>
 
 #include "src/base/check.h"
+#include "src/base/memory.h"
 #include "src/base/text.h"
 
 namespace kinet {
@@ -17,6 +18,7 @@ void Buffer::Free::operator()(float* p) const { std::free(p); }
 
 void Buffer::reserve(size_t floats) {
   if (floats <= capacity_) return;
+  check_memory(floats, "one tensor");
   const size_t bytes = (floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
   auto* p = static_cast<float*>(std::aligned_alloc(kAlignment, bytes));
   if (p == nullptr) fail_runtime("out of memory: {} asked for one tensor", human_bytes(bytes));

@@ -22,7 +22,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // Makes room for `floats`; contents are kept only when no growth is needed.
+  // Makes room for `floats`; contents are kept only when no growth is needed. Throws a set-up Error
+  // at once when that is more than the machine's memory, a run-time one when none is left.
   void reserve(size_t floats);
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
