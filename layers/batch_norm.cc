@@ -45,6 +45,9 @@ void BatchNormLayer::set_up(const std::vector<Shape>& bottoms) {
   always_stored_ = mode_given_ && p.get_bool("use_global_stats");
   fraction_ = p.get_float("moving_average_fraction");
   eps_ = p.get_float("eps");
+  if (!(fraction_ >= 0 && fraction_ <= 1)) {
+    fail_here("moving_average_fraction must be from 0 to 1");
+  }
   if (!(eps_ > 0)) fail_here("eps must be more than 0");
   const int64_t channels = bottoms.at(0).channels();
   declare_buffer({channels}, 0);

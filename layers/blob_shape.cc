@@ -6,7 +6,9 @@ namespace kinet {
 
 const MessageType& blob_shape_fields() {
   static const MessageType type{
-      "shape", "a shape", {repeated(int_field("dim", "", "size of each axis, outermost first"))}};
+      "shape",
+      "a shape",
+      {repeated(wide(int_field("dim", "", "size of each axis, outermost first")))}};
   return type;
 }
 

@@ -73,6 +73,8 @@ std::string with_commas(int64_t number) {
 }
 
 std::string human_seconds(double seconds) {
+  constexpr double kCentury = 100 * 365.25 * 24 * 3600;  // whoever waits longer has made a mistake
+  if (seconds > kCentury) return "over 100 years";
   const auto s = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
   if (s >= 3600) return fmt::format("{}h {:02d}m", s / 3600, s / 60 % 60);
   if (s >= 60) return fmt::format("{}m {:02d}s", s / 60, s % 60);
@@ -105,6 +107,19 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
   std::string out;
   for (const std::string& part : parts) out += (out.empty() ? "" : separator) + part;
   return out;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    std::string part = text.substr(begin, comma - begin);
+    while (!part.empty() && part.front() == ' ') part.erase(0, 1);
+    while (!part.empty() && part.back() == ' ') part.pop_back();
+    parts.push_back(std::move(part));
+    begin = comma + 1;
+  }
+  return parts;
 }
 
 }  // namespace kinet

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace kinet {
 namespace fs = std::filesystem;
@@ -42,8 +43,18 @@ void refuse_gpu(const std::string& gpu) {
 }
 
 void add_weights_flag(CLI::App& app, std::vector<std::string>& weights) {
-  app.add_option("--weights", weights, ".caffemodel files, copied by layer name: a,b")
-      ->delimiter(',')
+  // Split here: CLI11 leaves empty names out, and takes the next argument when none is left.
+  const auto take = [&weights](const std::vector<std::string>& given) {
+    for (const std::string& list : given) {
+      for (std::string& file : split_list(list)) {
+        KINET_CHECK(!file.empty(),
+                    "--weights {}: an empty file name\nhint: several files are written a,b", list);
+        weights.push_back(std::move(file));
+      }
+    }
+  };
+  app.add_option_function<std::vector<std::string>>("--weights", take,
+                                                    ".caffemodel files, copied by layer name: a,b")
       ->allow_extra_args(false);
 }
 

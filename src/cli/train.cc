@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <memory>
-#include <optional>
 
 #include "src/base/build_info.h"
 #include "src/base/check.h"
@@ -91,6 +92,17 @@ class FolderGuard {
   bool made_here_ = false, kept_ = false;
 };
 
+// CLI11 would take -1 for 18446744073709551615. Seeds go as far as random_seed does.
+uint64_t seed_of(const std::string& text) {
+  int64_t seed = -1;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seed);
+  KINET_CHECK(error == std::errc() && stop == end && seed >= 0,
+              "--seed {}: a seed is a whole number from 0 to {}", text,
+              std::numeric_limits<int64_t>::max());
+  return static_cast<uint64_t>(seed);
+}
+
 class Train : public Command {
  public:
   static CommandType describe() {
@@ -119,7 +131,7 @@ class Train : public Command {
         options_.resume.empty() || options_.weights.empty(),
         "--resume and --weights exclude each other\nhint: a .solverstate brings its weights; "
         "--weights begins at iteration 0 with weights that are there");
-    options_.seed = seed_;
+    if (!seed_.empty()) options_.seed = seed_of(seed_);
     options_.threads = resolve_threads(threads_);
     const auto config = SolverConfig::load(solver_, options_.set);
     return train(config);
@@ -179,7 +191,7 @@ class Train : public Command {
     add_flag("--resume", options_.resume, out);
     add_flag("--out", out_, out);
     add_common_flags(out);
-    if (seed_) add_flag("--seed", std::to_string(*seed_), out);
+    add_flag("--seed", seed_, out);
     return out;
   }
 
@@ -214,9 +226,8 @@ class Train : public Command {
     console.line("Report: " + (directory.folder() / "report.html").string());
   }
 
-  std::string solver_, out_, gpu_;
+  std::string solver_, out_, gpu_, seed_;
   SolverOptions options_;
-  std::optional<uint64_t> seed_;
   int threads_ = 0;
   bool quiet_ = false;
 };

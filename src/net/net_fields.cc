@@ -40,7 +40,7 @@ const MessageType& param_fields() {
 const MessageType& shape_fields() {
   static const MessageType type{"input_shape",
                                 "Dimensions, outermost first.",
-                                {repeated(int_field("dim", "", "size of one axis"))}};
+                                {repeated(wide(int_field("dim", "", "size of one axis")))}};
   return type;
 }
 

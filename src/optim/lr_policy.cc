@@ -29,11 +29,26 @@ std::vector<std::string> needed_fields(const std::string& policy) {
   return {};
 }
 
+// Negative values with which the policy's formula has no finite rate of the sign of base_lr.
+std::vector<std::string> not_negative(const std::string& policy) {
+  if (policy == "step" || policy == "exp" || policy == "inv" || policy == "multistep") {
+    return {"gamma", "warmup_start_lr"};
+  }
+  if (policy == "poly") return {"power", "warmup_start_lr"};
+  return {"warmup_start_lr"};
+}
+
 void check(const Params& solver, const LrPolicy& p, Diagnostics& diagnostics) {
   need(solver, p.policy, needed_fields(p.policy), diagnostics);
   if (p.base_lr < 0 || !std::isfinite(p.base_lr)) {
     diagnostics.error(solver.where("base_lr"),
-                      fmt::format("base_lr must not be negative, got {:g}", p.base_lr));
+                      fmt::format("base_lr must be finite and not negative, got {:g}", p.base_lr));
+  }
+  for (const std::string& field : not_negative(p.policy)) {
+    if (!solver.has(field) || solver.get_double(field) >= 0) continue;
+    diagnostics.error(solver.where(field),
+                      fmt::format("{} must not be negative with lr_policy \"{}\", got {:g}", field,
+                                  p.policy, solver.get_double(field)));
   }
   if (p.policy == "step" && solver.has("stepsize") && p.stepsize <= 0) {
     diagnostics.error(solver.where("stepsize"),

@@ -75,6 +75,11 @@ Field repeated(Field field) {
   return field;
 }
 
+Field wide(Field field) {
+  field.wide = true;
+  return field;
+}
+
 Field no_effect(Field field) {
   field.no_effect = true;
   return field;

@@ -11,7 +11,8 @@
 
 namespace kinet {
 
-// kInt: 64 bits; kUint: 0 to 2147483647 (counts and sizes, which fit an int); kFloat: up to 3.4e38.
+// kInt: -2147483648 to 2147483647, or 64 bits when the field is wide; kUint: 0 to 2147483647
+// (counts and sizes, which fit an int); kFloat: up to 3.4e38, and finite in a valid file.
 enum class FieldKind { kInt, kUint, kFloat, kBool, kString, kEnum, kMessage };
 
 struct MessageType;
@@ -29,6 +30,7 @@ struct Field {
   std::string help;                      // one line, with the unit
   std::vector<EnumValue> values;         // of an enum
   const MessageType* message = nullptr;  // of a message
+  bool wide = false;                     // kInt: 64 bits, as Caffe's int64
   bool no_effect = false;                // a known Caffe field that kinet accepts and ignores
   bool is_path = false;                  // a string that names a file or folder (resolve_path)
 };
@@ -53,11 +55,13 @@ Field enum_field(std::string name, std::vector<EnumValue> values, std::string de
                  std::string help);
 Field message_field(std::string name, const MessageType& type, std::string help);
 Field repeated(Field field);   // the same field, any number of times
+Field wide(Field field);       // an int field of 64 bits
 Field no_effect(Field field);  // accepted for Caffe's sake, noted once
 
 // Checks `node` against `type`, all the way down: unknown fields (with the nearest name), wrong
-// kinds, bad numbers, unknown enum values, singular fields given twice (both positions), fields
-// without effect (a note). `context` names the owner in messages: "layer 'conv1'".
+// kinds, bad numbers, inf and nan, unknown enum values, singular fields given twice (both
+// positions), fields without effect (a note). `context` names the owner in messages: "layer
+// 'conv1'".
 void validate(const ParamNode& node, const MessageType& type, const std::string& context,
               Diagnostics& diagnostics);
 

@@ -1,6 +1,7 @@
 // A tree against the declarations: all that is wrong is gathered, nothing is changed.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <map>
 
 #include "src/base/text.h"
@@ -35,6 +36,17 @@ std::string given_twice(const ParamNode& first, const ParamNode& second) {
                      place.empty() ? "" : ", first at " + place);
 }
 
+// The text format can write inf and nan, but no formula of a net or a solver has a use for them.
+std::string not_finite(const Field& field, const ParamNode& value) {
+  if (field.kind != FieldKind::kFloat || std::isfinite(real_of(value))) return "";
+  return fmt::format("field '{}' wants a finite number, not {}", field.name, value.text);
+}
+
+std::string problem_of(const Field& field, const ParamNode& value) {
+  const std::string problem = check_value(field, value);
+  return problem.empty() ? not_finite(field, value) : problem;
+}
+
 }  // namespace
 
 void validate(const ParamNode& node, const MessageType& type, const std::string& context,
@@ -56,7 +68,7 @@ void validate(const ParamNode& node, const MessageType& type, const std::string&
     } else if (field->no_effect) {
       diagnostics.note_once("no effect: " + field->name, child.where,
                             fmt::format("field '{}' has no effect in kinet", field->name));
-    } else if (const std::string problem = check_value(*field, child); !problem.empty()) {
+    } else if (const std::string problem = problem_of(*field, child); !problem.empty()) {
       diagnostics.error(child.value_where, prefix + problem);
     } else if (child.is_message() && field->message) {
       validate(child, *field->message, within(child.name), diagnostics);

@@ -19,6 +19,18 @@ namespace {
 // Counts and sizes end up as int; see FieldKind.
 constexpr int64_t kLargestUint = std::numeric_limits<int32_t>::max();
 
+struct IntRange {
+  int64_t least, most;
+};
+
+template <class T>
+constexpr IntRange kRangeOf{std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+
+IntRange range_of(const Field& field) {
+  if (field.kind == FieldKind::kUint) return {0, kLargestUint};
+  return field.wide ? kRangeOf<int64_t> : kRangeOf<int32_t>;
+}
+
 bool take_minus(std::string_view& text) {
   if (text.empty() || text[0] != '-') return false;
   text.remove_prefix(1);
@@ -64,11 +76,12 @@ std::string check_integer(const Field& field, const ParamNode& value) {
   if (is_uint && value.text[0] == '-' && !zero) {
     return wants(field, "a whole number that is not negative", value);
   }
-  if (meaning == IntegerText::kTooLarge || (is_uint && number > kLargestUint)) {
-    const int64_t largest = is_uint ? kLargestUint : std::numeric_limits<int64_t>::max();
-    return wants(field, fmt::format("a whole number up to {}", largest), value);
-  }
-  return "";
+  const auto [least, most] = range_of(field);
+  if (meaning == IntegerText::kInteger && number >= least && number <= most) return "";
+  return wants(field,
+               value.text[0] == '-' ? fmt::format("a whole number from {} on", least)
+                                    : fmt::format("a whole number up to {}", most),
+               value);
 }
 
 // An infinity must be written as one: 1e39 is a slip of the keyboard.

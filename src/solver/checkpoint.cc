@@ -3,6 +3,7 @@
 // Invariant (the resume law): n iterations, a snapshot, a new process and m iterations give the
 // same weights, bit for bit, as n + m iterations. All that an iteration depends on is its number,
 // the seed, the weights, the history and the data position, and a snapshot holds all of them.
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -17,19 +18,15 @@ namespace kinet {
 namespace fs = std::filesystem;
 namespace {
 
-// "a, b" of a flag or a field is two files.
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    std::string part = text.substr(begin, comma - begin);
-    while (!part.empty() && part.front() == ' ') part.erase(0, 1);
-    while (!part.empty() && part.back() == ' ') part.pop_back();
-    if (!part.empty()) parts.push_back(std::move(part));
-    begin = comma + 1;
+// The files of "a, b", as a flag or a field gives them.
+std::vector<std::string> weight_files(const std::string& text, const Position& where) {
+  std::vector<std::string> files = split_list(text);
+  if (std::find(files.begin(), files.end(), "") != files.end()) {
+    fail_at(where, fmt::format("weights: \"{}\" holds an empty file name\nhint: several files are "
+                               "written \"a,b\"",
+                               text));
   }
-  return parts;
+  return files;
 }
 
 // Where a source stands that gave its batches without a break. Three counts of an int each may
@@ -158,12 +155,12 @@ void Solver::Impl::restore_positions(const Snapshot& state) {
 void Solver::Impl::load_weights() {
   std::vector<std::string>& files = weights;
   for (const std::string& given : options.weights) {
-    for (const std::string& file : split_list(given)) files.push_back(file);
+    for (const std::string& file : weight_files(given, {})) files.push_back(file);
   }
   if (files.empty()) {
     const Params params = config->params();
     for (const std::string& given : params.get_strings("weights")) {
-      for (const std::string& file : split_list(given)) {
+      for (const std::string& file : weight_files(given, params.where("weights"))) {
         files.push_back(resolve_path(file, params.where("weights")));
       }
     }

@@ -65,10 +65,24 @@ class Checks {
     for (const char* field : {"iter_size", "average_loss"}) {
       if (solver_.get_int(field) < 1) error(field, fmt::format("{} must be at least 1", field));
     }
-    if (solver_.message("early_stop_param").present() && solver_.get_int("test_interval") == 0) {
+    read_lr_policy(solver_, diagnostics_);
+  }
+
+  void tests() {
+    for (const int64_t batches : solver_.get_ints("test_iter")) {
+      if (batches > 0) continue;
+      error("test_iter",
+            "test_iter must be at least 1\nhint: without test_iter a test takes every item of the "
+            "set once; without test_interval there are no tests");
+    }
+    const Params stop = solver_.message("early_stop_param");
+    if (!stop.present()) return;
+    if (solver_.get_int("test_interval") == 0) {
       error("early_stop_param", "early stop needs tests: set test_interval");
     }
-    read_lr_policy(solver_, diagnostics_);
+    if (!(stop.get_double("min_delta") >= 0)) {
+      diagnostics_.error(stop.where("min_delta"), "min_delta must not be negative");
+    }
   }
 
   void this_version() {
@@ -95,6 +109,7 @@ void check_solver(const Params& solver, Diagnostics& diagnostics) {
   checks.one_train_net();
   checks.rule();
   checks.schedule();
+  checks.tests();
   checks.this_version();
 }
 

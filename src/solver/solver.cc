@@ -142,7 +142,8 @@ void Solver::Impl::find_end() {
     }
     const double items = params.get_double("max_epochs") * static_cast<double>(source->items());
     const auto step = static_cast<double>(source->batch_size() * settings.iter_size);
-    const auto iterations = static_cast<int64_t>(std::ceil(items / step));
+    const double most = std::numeric_limits<int32_t>::max();  // what a state can count to
+    const auto iterations = static_cast<int64_t>(std::min(std::ceil(items / step), most));
     if (iterations < end) end = iterations, end_reason = "max_epochs";
   }
   policy.max_iter = end;
@@ -180,7 +181,7 @@ Solver::~Solver() = default;
 FinishRecord Solver::run(SolverControl& control) { return impl_->run(control); }
 
 void Solver::step() {
-  impl_->compute_gradient();
+  impl_->compute_gradient(nullptr);
   impl_->apply_update();
 }
 

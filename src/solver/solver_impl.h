@@ -41,7 +41,10 @@ struct Solver::Impl {
   std::vector<TestRecord> test_all(const SolverControl* control);  // fewer records when stopped
 
   // --- step.cc
-  void compute_gradient();  // forward and backward, iter_size times; throws when not finite
+  // Forward and backward, iter_size times; throws when not finite. false: control->stop_now was set
+  // in between, and everything is as it was before.
+  bool compute_gradient(const SolverControl* control);
+  void undo_iteration(const std::vector<int64_t>& positions);
   void apply_update();
   [[noreturn]] void stop_non_finite(const std::vector<int64_t>& positions);
   std::vector<int64_t> positions() const;

@@ -1,7 +1,7 @@
 // One iteration: iter_size times forward and backward, then average, clip and update.
 //
 // Invariant: a loss or gradient that is not finite changes nothing: neither weights nor buffers nor
-// history nor the position of the data.
+// history nor the position of the data. Nor does an iteration that the user cuts short.
 #include <algorithm>
 #include <cmath>
 
@@ -12,13 +12,17 @@ namespace kinet {
 
 // Equation: loss and gradient are means over the micro-batches, so that iter_size batches of n give
 // the same update as one batch of n * iter_size.
-void Solver::Impl::compute_gradient() {
+bool Solver::Impl::compute_gradient(const SolverControl* control) {
   const std::vector<int64_t> before = positions();
   const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
   buffers_before.assign(buffers.begin(), buffers.end());
   train->zero_gradients();
   double sum = 0;
   for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
+    if (control != nullptr && control->stop_now) {
+      undo_iteration(before);
+      return false;
+    }
     const Context c = context(Phase::kTrain, iteration * settings.iter_size + micro);
     sum += train->forward(c);
     if (std::isfinite(sum)) train->backward(c);
@@ -29,12 +33,25 @@ void Solver::Impl::compute_gradient() {
   if (!std::isfinite(loss) || !std::isfinite(norm)) stop_non_finite(before);
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
+  return true;
+}
+
+// Before the update only the position of the data and the buffers have changed.
+void Solver::Impl::undo_iteration(const std::vector<int64_t>& before) {
+  seek(before);
+  std::copy(buffers_before.begin(), buffers_before.end(), train->buffer_arena().begin());
 }
 
 void Solver::Impl::apply_update() {
   UpdateStep step;
   step.step = iteration + 1;
   step.learning_rate = rate = learning_rate(policy, iteration);
+  if (!std::isfinite(static_cast<float>(rate))) {
+    fail_runtime(
+        "iteration {}: the learning rate is {:g}; training stops\n  last snapshot: {}\n"
+        "hint: look at gamma and power of lr_policy \"{}\"",
+        iteration, rate, last_snapshot.empty() ? "none" : last_snapshot, policy.policy);
+  }
   step.threads = threads;
   double scale = 1 / static_cast<double>(settings.iter_size);
   if (settings.clip > 0 && norm > settings.clip) scale *= settings.clip / norm;
@@ -50,8 +67,7 @@ void Solver::Impl::stop_non_finite(const std::vector<int64_t>& before) {
   for (int64_t micro = 0; micro < settings.iter_size && place.empty(); ++micro) {
     place = train->find_non_finite(context(Phase::kTrain, iteration * settings.iter_size + micro));
   }
-  seek(before);
-  std::copy(buffers_before.begin(), buffers_before.end(), train->buffer_arena().begin());
+  undo_iteration(before);
   if (place.empty()) place = "the sum of the gradients over iter_size";
   fail_runtime(
       "iteration {}: {} is not finite; training stops and this update is not applied\n"

@@ -42,7 +42,7 @@ FinishRecord Solver::Impl::run(SolverControl& control) {
 
 void Solver::Impl::iterate(SolverControl& control) {
   const double begin = now();
-  compute_gradient();
+  if (!compute_gradient(&control)) return;
   if (due(settings.display, iteration)) {
     train_seconds += now() - begin;
     rate = learning_rate(policy, iteration);
