@@ -7,7 +7,8 @@ The two programs alternate, so that a slow spell of a shared machine hits both; 
 ratio. Wall time: median over the passes of a round. CPU time: of all threads, an iteration, which a
 busy machine disturbs least when --threads is 1. For kinet it is the difference between a long and a
 short run of `kinet time`, so that set-up does not count; data reading does (PyTorch gets its images
-in memory). Needs PyTorch (Debian: python3-torch; then run with /usr/bin/python3).
+in memory). PyTorch runs as it is fastest: OpenMP and OpenBLAS held to the same number of threads, the
+heap kept by malloc. Needs PyTorch (Debian: python3-torch; then run with /usr/bin/python3).
 """
 import argparse
 import json
@@ -41,10 +42,17 @@ def torch_round(threads, iterations):
     return {"wall": statistics.median(walls), "cpu": cpu / iterations}
 
 
-def run(command):
+def torch_environment(threads):
+    return dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads),
+                MALLOC_MMAP_THRESHOLD_="1073741824", MALLOC_TRIM_THRESHOLD_="2147483647",
+                MALLOC_TOP_PAD_="268435456")
+
+
+def run(command, environment=None):
     """Output and CPU seconds (user + system) of a finished command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
+                         env=environment).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return out, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -74,7 +82,8 @@ def main():
     for i in range(a.rounds):
         ours = kinet_round(a.kinet, net, a.threads, a.iterations)
         out, _ = run([sys.executable, os.path.abspath(__file__), "--torch-round", "--threads",
-                      str(a.threads), "--iterations", str(a.iterations)])
+                      str(a.threads), "--iterations", str(a.iterations)],
+                     torch_environment(a.threads))
         theirs = json.loads(out)
         rounds.append((ours, theirs))
         print("round %d: kinet %.2f ms wall, %.2f ms CPU; PyTorch %.2f ms wall, %.2f ms CPU" % (

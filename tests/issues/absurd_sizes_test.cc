@@ -107,10 +107,9 @@ TEST(AbsurdSizes, Reshape) {
   };
   EXPECT_CONTAINS(error("shape { dim: [9223372036854775807, 2, -1] }"), "more elements");
   EXPECT_CONTAINS(error("shape { dim: -1 } axis: 2 num_axes: 2147483647"), "do not fit shape");
-  EXPECT_CONTAINS(error("shape { dim: -1 } axis: 2 num_axes: 4294967297"),
-                  "num_axes is 4294967297, but must lie between");
-  EXPECT_CONTAINS(above("Flatten", "flatten_param { axis: 4294967297 }"), "must lie between");
-  EXPECT_CONTAINS(above("Scale", "scale_param { num_axes: 9223372036854775807 }"), "do not fit");
+  EXPECT_CONTAINS(error("shape { dim: -1 } axis: 2 num_axes: 4294967297"), "up to 2147483647");
+  EXPECT_CONTAINS(above("Flatten", "flatten_param { axis: 4294967297 }"), "up to 2147483647");
+  EXPECT_CONTAINS(above("Scale", "scale_param { num_axes: 2147483647 }"), "do not fit");
 }
 
 // 4 batches ahead and the one in use, each of 10 items; the error names the data layer.
