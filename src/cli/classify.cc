@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <numeric>
 #include <optional>
+#include <sstream>
 
 #include "src/base/check.h"
+#include "src/base/files.h"
 #include "src/cli/command.h"
 #include "src/cli/image_input.h"
 #include "src/cli/load_weights.h"
@@ -28,7 +29,7 @@ namespace {
 constexpr int64_t kBatch = 32;  // images in one pass: enough to keep the threads busy
 
 std::vector<std::string> read_lines(const std::string& path) {
-  std::ifstream in(path);
+  std::istringstream in(read_file(path));
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
