@@ -6,7 +6,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-NetState state(Phase phase, int level = 0, Names stages = {}) { return {phase, level, stages}; }
+NetState state(Phase phase, int level = 0, const Names& stages = {}) {
+  return {phase, level, stages};
+}
 
 std::string two_layers(const std::string& rule) {
   return "layer { name: 'a' type: 'Input' top: 'a' input_param { shape { dim: 1 } } }"
