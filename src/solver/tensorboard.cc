@@ -113,7 +113,7 @@ void TensorboardWriter::on_test(const TestRecord& record) {
     // An output of several elements (one a class) gives name, name.1, name.2 ...
     element = i > 0 && record.outputs[i - 1].name == output.name ? element + 1 : 0;
     const std::string suffix = element == 0 ? "" : fmt::format(".{}", element);
-    scalars.emplace_back(group + output.name + suffix, output.value);
+    scalars.emplace_back(fmt::format("{}{}{}", group, output.name, suffix), output.value);
   }
   if (!scalars.empty()) write_scalars(record.iteration, scalars);
 }
