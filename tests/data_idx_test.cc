@@ -9,7 +9,8 @@ namespace {
 
 TEST(Idx, PlainAndGzippedReadAlike) {
   const TemporaryFolder folder;
-  const auto [images, labels] = write_counting_idx(folder, 7, 3, 2);
+  const auto files = write_counting_idx(folder, 7, 3, 2);
+  const std::string &images = files.first, &labels = files.second;
   std::ifstream in(images, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   write_gzip(folder / "images.gz", bytes);
@@ -38,7 +39,8 @@ TEST(Idx, FourAxesAreChannels) {
 // Every length short of the whole file is reported, never read past.
 TEST(Idx, TruncatedAnywhere) {
   const TemporaryFolder folder;
-  const auto [images, labels] = write_counting_idx(folder, 4, 2, 2);
+  const auto files = write_counting_idx(folder, 4, 2, 2);
+  const std::string &images = files.first, &labels = files.second;
   const auto size = std::filesystem::file_size(images);
   for (uintmax_t length = 0; length < size; ++length) {
     std::filesystem::resize_file(images, length);
@@ -47,14 +49,14 @@ TEST(Idx, TruncatedAnywhere) {
     if (length >= 16) {
       EXPECT_CONTAINS(message, fmt::format("promises 16 bytes, found {}", length - 16));
     }
-    const auto [again, same] = write_counting_idx(folder, 4, 2, 2);
-    ASSERT_EQ(again, images);
+    ASSERT_EQ(write_counting_idx(folder, 4, 2, 2).first, images);
   }
 }
 
 TEST(Idx, TruncatedGzip) {
   const TemporaryFolder folder;
-  const auto [images, labels] = write_counting_idx(folder, 4, 2, 2);
+  const auto files = write_counting_idx(folder, 4, 2, 2);
+  const std::string &images = files.first, &labels = files.second;
   std::string noise;
   for (unsigned i = 0, x = 1; i < 4000; ++i)
     noise += static_cast<char>((x = x * 1103515245 + 12345) >> 16);
@@ -68,7 +70,8 @@ TEST(Idx, TruncatedGzip) {
 // Whatever bit is wrong, the damage is named first, not what it happens to lead to.
 TEST(Idx, DamagedGzip) {
   const TemporaryFolder folder;
-  const auto [images, labels] = write_counting_idx(folder, 4, 2, 2);
+  const auto files = write_counting_idx(folder, 4, 2, 2);
+  const std::string &images = files.first, &labels = files.second;
   write_gzip(folder / "whole.gz", idx_bytes({4, 2, 2}, "0123456789abcdef"));
   const std::string whole = read_file(folder / "whole.gz");
   const std::string path = folder / "i.gz";
@@ -91,7 +94,8 @@ TEST(Idx, DamagedGzip) {
 
 TEST(Idx, WrongFiles) {
   const TemporaryFolder folder;
-  const auto [images, labels] = write_counting_idx(folder, 4, 2, 2);
+  const auto files = write_counting_idx(folder, 4, 2, 2);
+  const std::string &images = files.first, &labels = files.second;
   EXPECT_CONTAINS(message_of([&] { open_idx(folder / "none", labels); }), "No such file");
   EXPECT_CONTAINS(message_of([&] { open_idx(folder.str(), labels); }), "is a folder");
   EXPECT_CONTAINS(message_of([&] { open_idx(labels, images); }), "is it the label file?");
@@ -108,7 +112,8 @@ TEST(Idx, WrongFiles) {
 
 TEST(Idx, CountsMustAgree) {
   const TemporaryFolder folder;
-  const auto [images, labels] = write_counting_idx(folder, 4, 2, 2);
+  const auto files = write_counting_idx(folder, 4, 2, 2);
+  const std::string &images = files.first, &labels = files.second;
   const std::string five = folder.write("five", idx_bytes({5}, "abcde"));
   EXPECT_CONTAINS(message_of([&] { open_idx(images, five); }), "holds 4 images, but");
 }

@@ -163,7 +163,7 @@ TEST(ImageList, FaultyListsAreFoundAtStart) {
 
 TEST(ImageList, NulByteInAPath) {
   const TemporaryFolder folder;
-  const std::string list = folder.write("l", std::string("a.jpg 1\nb\0c.jpg 2\n", 19));
+  const std::string list = folder.write("l", std::string("a.jpg 1\nb\0c.jpg 2\n", 18));
   EXPECT_CONTAINS(message_of([&] { read_image_list(list); }), "l:2: the path holds a NUL byte");
 }
 

@@ -21,7 +21,10 @@ TEST(MnistData, ScalesAndLabels) {
   EXPECT_EQ(layer.shape(), (Shape{4, 1, 2, 3}));
   layer.forward();
   EXPECT_EQ(layer.labels(), (std::vector<int>{0, 1, 2, 3}));
-  for (int i = 0; i < 24; ++i) EXPECT_EQ(layer.data()[i], static_cast<float>(i / 6) / 256);
+  for (int i = 0; i < 24; ++i) {
+    const int item = i / 6;
+    EXPECT_EQ(layer.data()[i], static_cast<float>(item) / 256);
+  }
   EXPECT_CONTAINS(layer.layer().summary(), "7 images 1x2x3 from ");
 }
 

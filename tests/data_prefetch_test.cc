@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSeed = 7, kLayer = 11;
 
-std::unique_ptr<Prefetcher> prefetcher(std::shared_ptr<const Dataset> dataset, int64_t batch,
+std::unique_ptr<Prefetcher> prefetcher(const std::shared_ptr<const Dataset>& dataset, int64_t batch,
                                        PrefetchOptions options, bool shuffle = true,
                                        bool skip = false) {
   TransformSpec spec;
