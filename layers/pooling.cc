@@ -21,7 +21,7 @@ const MessageType& pooling_fields() {
       {
           enum_field("pool", {{"MAX", 0}, {"AVE", 1}, {"STOCHASTIC", 2}}, "MAX",
                      "What becomes of a window: its largest value or its mean (STOCHASTIC is "
-                     "not implemented)."),
+                     "refused)."),
           uint_field("pad", "0", "Width of the border around the image, in pixels."),
           uint_field("pad_h", "0", "Height of the border, in pixels, instead of pad."),
           uint_field("pad_w", "0", "Width of the border, in pixels, instead of pad."),
