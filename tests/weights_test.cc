@@ -181,7 +181,7 @@ TEST_F(WeightsTest, LargeFilesAreRead) {
 TEST(Legacy, ShapesThatStandForEachOther) {
   const std::vector<float> data(6);
   const auto fits = [&](const Shape& file, bool legacy, const Shape& net) {
-    return ModelBlob{std::move(file), legacy, data}.fits(net);
+    return ModelBlob{file, legacy, data}.fits(net);
   };
   EXPECT_TRUE(fits({1, 1, 3, 2}, true, {3, 2}));
   EXPECT_TRUE(fits({1, 1, 1, 6}, true, {6}));
