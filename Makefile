@@ -11,7 +11,7 @@ configure = generator=; test -f $(1)/CMakeCache.txt || ! command -v ninja >/dev/
 run_tests = tools/run_tests.sh $(1) $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: build all configure deps train smoke test check bench format lint sizes install clean help
+.PHONY: build all configure deps train smoke test check threads bench format lint sizes install clean help
 .DEFAULT_GOAL := build
 
 build: configure  ## the program, build/kinet (the default)
@@ -35,10 +35,12 @@ smoke: all  ## the quick gate before a commit: tests of label smoke, under 20 s
 test: deps all  ## all unit and integration tests
 	@$(call run_tests,$(BUILD),'unit|integration')
 
-check:  ## tests again under sanitizers: core ones address + undefined, those of threads thread
+check:  ## tests of label core under the address and undefined-behaviour sanitizers
 	@$(call configure,build-asan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=address$(comma)undefined -DKINET_TEST_LABEL=core -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-asan -j $(JOBS)
 	@$(call run_tests,build-asan,core)
+
+threads:  ## tests of label threads under the thread sanitizer (not part of check: by hand)
 	@$(call configure,build-tsan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=thread -DKINET_TEST_LABEL=threads -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-tsan -j $(JOBS)
 	@$(call run_tests,build-tsan,threads)
