@@ -56,7 +56,7 @@ TEST(Idx, TruncatedAnywhere) {
 TEST(Idx, TruncatedGzip) {
   const TemporaryFolder folder;
   const auto files = write_counting_idx(folder, 4, 2, 2);
-  const std::string &images = files.first, &labels = files.second;
+  const std::string& labels = files.second;
   std::string noise;
   for (unsigned i = 0, x = 1; i < 4000; ++i)
     noise += static_cast<char>((x = x * 1103515245 + 12345) >> 16);
@@ -71,7 +71,7 @@ TEST(Idx, TruncatedGzip) {
 TEST(Idx, DamagedGzip) {
   const TemporaryFolder folder;
   const auto files = write_counting_idx(folder, 4, 2, 2);
-  const std::string &images = files.first, &labels = files.second;
+  const std::string& labels = files.second;
   write_gzip(folder / "whole.gz", idx_bytes({4, 2, 2}, "0123456789abcdef"));
   const std::string whole = read_file(folder / "whole.gz");
   const std::string path = folder / "i.gz";
@@ -113,7 +113,7 @@ TEST(Idx, WrongFiles) {
 TEST(Idx, CountsMustAgree) {
   const TemporaryFolder folder;
   const auto files = write_counting_idx(folder, 4, 2, 2);
-  const std::string &images = files.first, &labels = files.second;
+  const std::string& images = files.first;
   const std::string five = folder.write("five", idx_bytes({5}, "abcde"));
   EXPECT_CONTAINS(message_of([&] { open_idx(images, five); }), "holds 4 images, but");
 }
