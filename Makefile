@@ -11,7 +11,7 @@ configure = generator=; test -f $(1)/CMakeCache.txt || ! command -v ninja >/dev/
 run_tests = tools/run_tests.sh $(1) $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: build all configure deps train smoke test check threads bench format lint sizes install clean help
+.PHONY: build all configure deps train smoke test check rdma threads bench format lint sizes install clean help
 .DEFAULT_GOAL := build
 
 build: configure  ## the program, build/kinet (the default)
@@ -39,6 +39,9 @@ check:  ## tests of label core under the address and undefined-behaviour sanitiz
 	@$(call configure,build-asan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=address$(comma)undefined -DKINET_TEST_LABEL=core -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-asan -j $(JOBS)
 	@$(call run_tests,build-asan,core)
+
+rdma: all  ## RDMA tests in an emulated machine with Soft-RoCE devices, two kernels
+	@tests/rdma_vm/run.sh $(BUILD)
 
 threads:  ## tests of label threads under the thread sanitizer (not part of check: by hand)
 	@$(call configure,build-tsan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=thread -DKINET_TEST_LABEL=threads -DKINET_BUILD_BENCH=OFF)

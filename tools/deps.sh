@@ -15,8 +15,10 @@ packages=(
   protobuf-compiler libprotobuf-dev liblmdb-dev zlib1g-dev
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
+  libibverbs-dev ibverbs-providers
   clang-format clang-tidy
   dataset-fashion-mnist
+  qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2
 )
 
 if [ "${1:-}" = "--list" ]; then

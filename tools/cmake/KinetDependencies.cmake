@@ -35,6 +35,14 @@ if(KINET_BUILD_TESTS)
   find_package(GTest QUIET)
   kinet_require(GTest_FOUND libgtest-dev)
 endif()
+# Optional: without it the verbs transport is left out of the build, and the summary says so.
+find_path(KINET_VERBS_INCLUDE_DIR infiniband/verbs.h)
+find_library(KINET_VERBS_LIBRARY ibverbs)
+mark_as_advanced(KINET_VERBS_INCLUDE_DIR KINET_VERBS_LIBRARY)
+set(KINET_VERBS FALSE)
+if(KINET_VERBS_INCLUDE_DIR AND KINET_VERBS_LIBRARY)
+  set(KINET_VERBS TRUE)
+endif()
 if(KINET_BUILD_BENCH)
   find_package(benchmark QUIET)  # without it there is simply no bench; the summary says so
 endif()
@@ -50,5 +58,8 @@ add_library(kinet_libraries INTERFACE)
 target_link_libraries(kinet_libraries INTERFACE
   OpenBLAS::OpenBLAS protobuf::libprotobuf LMDB::LMDB ZLIB::ZLIB fmt::fmt spdlog::spdlog
   Threads::Threads ${CMAKE_DL_LIBS})
+if(KINET_VERBS)
+  target_link_libraries(kinet_libraries INTERFACE ${KINET_VERBS_LIBRARY})
+endif()
 target_include_directories(kinet_libraries SYSTEM INTERFACE
   ${KINET_CLI11_INCLUDE_DIR} ${KINET_JSON_INCLUDE_DIR})

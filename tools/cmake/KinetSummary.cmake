@@ -1,12 +1,10 @@
 # The configure summary: what was found and what that means. The parts below "looked for" are not
 # linked by anything yet, and the text says so.
-find_path(KINET_VERBS_INCLUDE_DIR infiniband/verbs.h)
-find_library(KINET_VERBS_LIBRARY ibverbs)
 find_program(KINET_MPIRUN mpirun)
 find_program(KINET_MPICXX NAMES mpicxx mpic++)
 find_program(KINET_NVCC nvcc PATHS /usr/local/cuda/bin)
 find_path(KINET_HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
-mark_as_advanced(KINET_VERBS_INCLUDE_DIR KINET_VERBS_LIBRARY KINET_MPIRUN KINET_MPICXX KINET_NVCC
+mark_as_advanced(KINET_MPIRUN KINET_MPICXX KINET_NVCC
                  KINET_HDF5_INCLUDE_DIR KINET_CLI11_INCLUDE_DIR KINET_JSON_INCLUDE_DIR)
 
 # kinet_row(<name> <true when found> <text when found> <text when not>)
@@ -28,9 +26,6 @@ endif()
 if(KINET_WERROR)
   string(APPEND build_text ", warnings are errors")
 endif()
-if(KINET_VERBS_INCLUDE_DIR AND KINET_VERBS_LIBRARY)
-  set(verbs_found TRUE)
-endif()
 if(KINET_MPIRUN AND KINET_MPICXX)
   set(mpi_found TRUE)
 endif()
@@ -46,9 +41,9 @@ kinet_row("LMDB" TRUE "${LMDB_VERSION}: Data layer, kinet convert" "")
 kinet_row("GoogleTest" "${GTest_FOUND}" "make test" "no tests (KINET_BUILD_TESTS=OFF)")
 kinet_row("Benchmark" "${benchmark_FOUND}" "make bench" "no make bench (libbenchmark-dev)")
 kinet_row("ccache" "${KINET_CCACHE}" "repeated builds are quick" "every build compiles anew")
+kinet_row("verbs" "${KINET_VERBS}" "RDMA transport over ${KINET_VERBS_LIBRARY}"
+  "no RDMA transport (libibverbs-dev)")
 message(STATUS "Looked for, used by nothing in this version:")
-kinet_row("verbs" "${verbs_found}" "libibverbs is here; no RDMA transport yet"
-  "no RDMA transport in this version either")
 kinet_row("MPI" "${mpi_found}" "${KINET_MPIRUN} is here; no MPI transport yet"
   "no MPI transport in this version either")
 kinet_row("CUDA" "${KINET_NVCC}" "${KINET_NVCC} is here; no GPU layers yet"

@@ -2,12 +2,16 @@
 
 # kinet_object_folder(<folder> [NOT_IN_LIBRARY]): all *.cc of <folder> (not of its sub-folders) as an
 # OBJECT library named after it, src/net -> src_net. Does nothing while the folder has no sources.
+# Without libibverbs, what needs it is left out: comm/verbs and comm/transports/verbs*.cc.
 # The variants for other processors (x_avx2.cc, x_avx512.cc off x86-64) are left out.
 function(kinet_object_folder folder)
   cmake_parse_arguments(arg "NOT_IN_LIBRARY" "" "" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(FILTER sources EXCLUDE REGEX "_(sse|avx)[0-9]*\\.cc$")
+  endif()
+  if(NOT KINET_VERBS)
+    list(FILTER sources EXCLUDE REGEX "comm/(verbs/|transports/verbs)")
   endif()
   if(NOT sources)
     return()
