@@ -1,0 +1,39 @@
+#include "comm/comm_fields.h"
+
+#include "comm/transport.h"
+
+namespace kinet {
+namespace {
+
+MessageType make_comm_fields() {
+  MessageType type{
+      "comm_param",
+      "How ranks talk to each other: which transport, how losses are noticed, knobs of transports.",
+      {string_field("transport", "auto",
+                    "transport between all ranks; auto: for each pair the fastest that works"),
+       float_field("setup_timeout", "30", "seconds that ranks may take to find each other"),
+       float_field("heartbeat_interval", "0.5", "seconds between two signs of life"),
+       float_field("heartbeat_timeout", "5",
+                   "seconds without a sign of life after which a rank is lost; 0: never"),
+       float_field(
+           "stall_timeout", "30",
+           "seconds without progress after which a rank that is alive is reported; 0: never"),
+       float_field("spin", "-1",
+                   "microseconds that a waiting rank looks for news before it sleeps; -1: 50 when "
+                   "the machine has a core for each rank, else 0")}};
+  for (const std::string& name : TransportRegistry::instance().names()) {
+    const TransportType* transport = TransportRegistry::instance().find(name);
+    if (transport->fields == nullptr) continue;
+    type.fields.push_back(message_field(name, *transport->fields, "knobs of transport " + name));
+  }
+  return type;
+}
+
+}  // namespace
+
+const MessageType& comm_fields() {
+  static const MessageType type = make_comm_fields();
+  return type;
+}
+
+}  // namespace kinet

@@ -1,0 +1,219 @@
+// Polling and sleeping.
+//
+// One rule: whoever waits, polls. While a thread is in wait_until() the progress thread stays
+// parked; when nobody waits it sleeps on the descriptors of all transports and of the rendezvous.
+//
+// A sleep cannot miss news:  arm all transports -> poll once more -> sleep on the descriptors.
+// What comes before the arming is seen by that poll; what comes after it makes a descriptor
+// readable.
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "comm/communicator_impl.h"
+#include "src/base/check.h"
+
+namespace kinet {
+namespace {
+
+using Lock = std::unique_lock<std::recursive_mutex>;
+
+constexpr double kLongestSleep = 0.1;  // seconds: signals and stop flags are looked at this often
+
+}  // namespace
+
+double steady_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// ---- polling
+// ----------------------------------------------------------------------------------------
+
+int Communicator::progress() {
+  const Lock guard(impl_->lock);
+  return impl_->progress();
+}
+
+int Communicator::Impl::progress() {
+  KINET_CHECK(polling == 0, "a handler of the communicator may not poll");
+  ++polling;
+  int events = 0;
+  try {
+    for (const auto& [name, transport] : transports) events += transport->poll(*this);
+    for (Rank r = 0; r < world.size; ++r) {
+      if (!peers[r].waiting.empty()) flush_waiting(r);
+    }
+    for (const auto& [number, pump] : pumps) pump();
+    beat();
+  } catch (...) {
+    --polling;
+    throw;
+  }
+  --polling;
+  return events;
+}
+
+void Communicator::Impl::flush_waiting(Rank peer) {
+  Peer& p = peers[peer];
+  while (!p.waiting.empty() && p.state == PeerState::kAlive &&
+         p.transport->send(peer, p.waiting.front()) == Post::kAccepted) {
+    p.waiting.pop_front();
+  }
+}
+
+void Communicator::Impl::on_message(Rank from, std::span<const std::byte> message) {
+  if (peers[from].state != PeerState::kAlive) return;
+  heard_from(from);
+  if (message.size() < kMessageHeader) return lose(from, "it sent a message without a header");
+  const auto kind = static_cast<uint8_t>(message[0]);
+  const auto payload = message.subspan(kMessageHeader);
+  if (kind < kFirstFreeKind) {
+    on_own_message(from, kind, payload);
+  } else if (message_handlers[kind]) {
+    message_handlers[kind](from, payload);
+  } else {
+    lose(from, fmt::format("it sent a message of kind {}, which nobody here knows", kind));
+  }
+}
+
+void Communicator::Impl::on_put_arrived(Rank from, uint32_t notify, uint64_t bytes) {
+  if (peers[from].state != PeerState::kAlive) return;
+  heard_from(from);
+  const uint32_t kind = notify >> 24;
+  if (put_handlers[kind]) {
+    put_handlers[kind](from, notify & kMaxTag, bytes);
+  } else {
+    lose(from, fmt::format("it put bytes of kind {}, which nobody here knows", kind));
+  }
+}
+
+void Communicator::Impl::on_puts_completed(Rank to, uint64_t count) {
+  peers[to].completed += count;
+}
+
+// ---- waiting
+// ----------------------------------------------------------------------------------------
+
+void Communicator::wait_until(const std::function<bool()>& done, double timeout,
+                              const std::string& what) {
+  Impl& m = *impl_;
+  struct Waiting {  // keeps the progress thread parked
+    explicit Waiting(Impl& impl) : m(impl) { ++m.waiters; }
+    ~Waiting() {
+      if (--m.waiters == 0 && m.parked) {
+        const std::lock_guard lock(m.park_mutex);
+        m.park.notify_one();
+      }
+    }
+    Impl& m;
+  } const waiting(m);
+
+  Lock lock(m.lock);
+  const double start = now();
+  const double deadline = start + timeout;
+  double quiet_since = steady_now();
+  while (!done()) {
+    const int events = m.progress();
+    m.check_self();
+    if (done()) return;
+    const double time = now();
+    if (time > deadline) {
+      fail_runtime("waited {:.3g} s for {}\n{}", timeout, what, m.describe_states());
+    }
+    if (events > 0) {
+      quiet_since = steady_now();
+    } else if (virtual_time()) {
+      for (const auto& [name, transport] : m.transports) transport->advance(deadline + 1e-9);
+    } else if (steady_now() - quiet_since >= m.spin) {
+      for (const auto& [name, transport] : m.transports) transport->arm();
+      if (m.progress() > 0 || done()) continue;
+      lock.unlock();
+      m.sleep(m.sleep_limit(deadline));
+      lock.lock();
+    }
+  }
+}
+
+double Communicator::Impl::sleep_limit(double deadline) {
+  double limit = std::min(kLongestSleep, std::max(deadline - steady_now(), 0.0));
+  if (heartbeat_timeout > 0) limit = std::min(limit, heartbeat_interval);
+  if (!all_have_fds) {
+    for (const auto& [name, transport] : transports) {
+      if (transport->event_fd() < 0) limit = std::min(limit, transport->max_sleep());
+    }
+  }
+  return limit;
+}
+
+void Communicator::Impl::sleep(double seconds) {
+  std::array<epoll_event, 8> events{};
+  epoll_wait(epoll_fd, events.data(), static_cast<int>(events.size()),
+             std::max(1, static_cast<int>(std::lround(seconds * 1000))));
+}
+
+void Communicator::Impl::build_wait_set() {
+  if (epoll_fd < 0) epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  if (wake_fd < 0) wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  const auto watch = [this](int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);  // EEXIST: it is there already
+  };
+  watch(wake_fd);
+  if (rendezvous->event_fd() >= 0) watch(rendezvous->event_fd());
+  for (const auto& [name, transport] : transports) {
+    if (transport->event_fd() >= 0) watch(transport->event_fd());
+    all_have_fds = all_have_fds && transport->event_fd() >= 0;
+  }
+}
+
+// ---- the progress thread
+// ----------------------------------------------------------------------------
+
+void Communicator::Impl::start_thread() {
+  thread = std::thread([this] { run_thread(); });
+}
+
+void Communicator::Impl::stop_thread() {
+  if (!thread.joinable()) return;
+  stop = true;
+  eventfd_write(wake_fd, 1);
+  {
+    const std::lock_guard guard(park_mutex);
+    park.notify_one();
+  }
+  thread.join();
+}
+
+void Communicator::Impl::run_thread() {
+  while (!stop) {
+    if (waiters > 0) {
+      std::unique_lock lock(park_mutex);
+      parked = true;
+      park.wait_for(lock, std::chrono::duration<double>(kLongestSleep),
+                    [this] { return waiters == 0 || stop; });
+      parked = false;
+      continue;
+    }
+    double limit = 0;
+    {
+      const Lock guard(lock);
+      try {
+        if (progress() > 0) continue;
+        for (const auto& [name, transport] : transports) transport->arm();
+        if (progress() > 0) continue;
+      } catch (const Error& error) {  // a handler's: the thread that waits must hear of it
+        if (thread_error.empty()) thread_error = error.what();
+        return;
+      }
+      limit = sleep_limit(steady_now() + kLongestSleep);
+    }
+    sleep(limit);
+  }
+}
+
+}  // namespace kinet
