@@ -270,11 +270,13 @@ uint64_t Communicator::puts_completed(Rank peer) const {
 void Communicator::on_message(uint8_t kind, MessageHandler handler) {
   const Guard guard(impl_->lock);
   impl_->message_handlers[kind] = std::move(handler);
+  impl_->deliver_held(kind);
 }
 
 void Communicator::on_put(uint8_t kind, PutHandler handler) {
   const Guard guard(impl_->lock);
   impl_->put_handlers[kind] = std::move(handler);
+  impl_->deliver_held(kind);
 }
 
 int Communicator::on_peer_lost(LostHandler handler) {

@@ -135,6 +135,7 @@ class Communicator {
   uint64_t puts_posted(Rank peer) const;
   uint64_t puts_completed(Rank peer) const;
 
+  // What came before its handler is kept and handed over now. A null handler: none any more.
   void on_message(uint8_t kind, MessageHandler handler);
   void on_put(uint8_t kind, PutHandler handler);
   // Each returns a number for remove(). Called under the lock, in the order they were added.

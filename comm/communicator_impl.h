@@ -41,6 +41,16 @@ struct Peer {
   std::string why_lost;
 };
 
+// A message or the notification of a put that came before its handler.
+struct HeldEvent {
+  Rank from = 0;
+  uint8_t kind = 0;
+  bool is_put = false;
+  uint32_t tag = 0;
+  uint64_t bytes = 0;
+  std::vector<std::byte> payload;
+};
+
 struct Communicator::Impl : EventSink, MembershipSink {
   Impl(World the_world, std::unique_ptr<Rendezvous> the_rendezvous, const CommOptions& options);
   ~Impl() override;
@@ -73,6 +83,8 @@ struct Communicator::Impl : EventSink, MembershipSink {
   // --- communicator_progress.cc
   int progress();
   void flush_waiting(Rank peer);
+  void hold(HeldEvent event);
+  void deliver_held(uint8_t kind);
   void sleep(double seconds);  // lock must not be held
   double sleep_limit(double deadline);
   void run_thread();
@@ -114,6 +126,7 @@ struct Communicator::Impl : EventSink, MembershipSink {
   std::map<int, LostHandler> lost_handlers;
   std::map<int, JoinHandler> join_handlers;
   std::map<int, std::function<void()>> pumps;
+  std::vector<HeldEvent> held;
   int next_number = 1;
   std::string self_lost;                         // why this rank was declared lost, or ""
   std::string thread_error;                      // what ended the progress thread, or ""

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "comm/communicator_impl.h"
 #include "src/base/check.h"
@@ -22,6 +24,7 @@ namespace {
 
 using Lock = std::unique_lock<std::recursive_mutex>;
 
+constexpr size_t kMaxHeld = 4096;      // events without a handler
 constexpr double kLongestSleep = 0.1;  // seconds: signals and stop flags are looked at this often
 
 }  // namespace
@@ -76,8 +79,33 @@ void Communicator::Impl::on_message(Rank from, std::span<const std::byte> messag
   } else if (message_handlers[kind]) {
     message_handlers[kind](from, payload);
   } else {
-    lose(from, fmt::format("it sent a message of kind {}, which nobody here knows", kind));
+    hold({from, kind, false, 0, 0, {payload.begin(), payload.end()}});
   }
+}
+
+// A peer may be ahead: what comes before its handler is kept for it.
+void Communicator::Impl::hold(HeldEvent event) {
+  if (held.size() >= kMaxHeld) {
+    return lose(event.from,
+                fmt::format("it sends messages of kind {}, which nobody here knows", event.kind));
+  }
+  held.push_back(std::move(event));
+}
+
+void Communicator::Impl::deliver_held(uint8_t kind) {
+  std::vector<HeldEvent> rest;
+  for (HeldEvent& event : std::exchange(held, {})) {
+    const bool gone = peers[event.from].state != PeerState::kAlive;
+    if (event.kind == kind && !gone && event.is_put && put_handlers[kind]) {
+      put_handlers[kind](event.from, event.tag, event.bytes);
+    } else if (event.kind == kind && !gone && !event.is_put && message_handlers[kind]) {
+      message_handlers[kind](event.from, event.payload);
+    } else if (!gone) {
+      rest.push_back(std::move(event));
+    }
+  }
+  held.insert(held.begin(), std::make_move_iterator(rest.begin()),
+              std::make_move_iterator(rest.end()));
 }
 
 void Communicator::Impl::on_put_arrived(Rank from, uint32_t notify, uint64_t bytes) {
@@ -87,7 +115,7 @@ void Communicator::Impl::on_put_arrived(Rank from, uint32_t notify, uint64_t byt
   if (put_handlers[kind]) {
     put_handlers[kind](from, notify & kMaxTag, bytes);
   } else {
-    lose(from, fmt::format("it put bytes of kind {}, which nobody here knows", kind));
+    hold({from, static_cast<uint8_t>(kind), true, notify & kMaxTag, bytes, {}});
   }
 }
 
