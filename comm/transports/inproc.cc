@@ -172,6 +172,7 @@ class Inproc : public Transport {
   void connect(Rank peer, uint32_t incarnation, const std::string& offer) override {
     const std::shared_ptr<InprocEndpoint> there = hub_->find(peer);
     if (offer != fmt::format("{}", peer) || !there || there->incarnation != incarnation) {
+      links_[peer] = Link{};
       pending_lost_.push_back(peer);
       return;
     }
@@ -185,13 +186,12 @@ class Inproc : public Transport {
 
   void disconnect(Rank peer) override {
     Link& link = links_[peer];
-    if (link.there && !link.lost) {
-      InprocEvent gone;
-      gone.kind = InprocEvent::Kind::kGone;
-      gone.from = self_->rank;
-      gone.incarnation = self_->incarnation;
-      link.there->leave(std::move(gone));
-    }
+    if (!link.there) return;
+    InprocEvent gone;
+    gone.kind = InprocEvent::Kind::kGone;
+    gone.from = self_->rank;
+    gone.incarnation = self_->incarnation;
+    link.there->leave(std::move(gone));
     link = Link{};
     link.lost = true;
   }
