@@ -88,10 +88,10 @@ void put_to_next(TestRank& rank, size_t bytes) {
   const uint64_t seed = bytes * 16 + static_cast<uint64_t>(rank.rank());
   fill_pattern(source.data() + 1, bytes, seed);
   const RemoteRegion there = rank.remote(rank.next(), name);
-  rank.barrier("ready " + name);
-
   const size_t before = rank.from(rank.previous()).arrived.size();
   const uint64_t completed = rank.from(rank.next()).completed;
+  rank.barrier("ready " + name);  // from here on the put of the one before may come
+
   const uint32_t notify = 0xFFFF0000U + static_cast<uint32_t>(bytes);
   rank.put(rank.next(), put_of(source, 1, there, kGuard, bytes, notify));
   rank.until("a put of " + std::to_string(bytes) + " bytes", [&] {
