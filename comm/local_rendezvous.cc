@@ -43,58 +43,114 @@ LocalRendezvous::~LocalRendezvous() {
   close(listener_.event_fd);
 }
 
-// Takes the asked-for rank, or the first that nobody has; a lost rank is free again.
-void LocalRendezvous::place(const JoinRequest& request) {
-  auto& requests = store_->requests_;
-  Rank rank = request.rank;
-  if (rank < 0) {
-    const auto free = std::find(requests.begin(), requests.end(), std::nullopt);
-    KINET_CHECK(free != requests.end(), "all {} ranks of the run are taken", store_->size_);
-    rank = static_cast<Rank>(free - requests.begin());
+void LocalStore::fail_join(Error::Kind kind, const std::string& text) {
+  const Error error(text, kind);
+  if (!running_) {
+    failure_ = error;
+    changed_.notify_all();
   }
-  KINET_CHECK(rank < store_->size_, "rank {} of a run of {} ranks", rank, store_->size_);
-  KINET_CHECK(!requests[rank], "rank {} is there twice", rank);
-  requests[rank] = request;
-  listener_.rank = rank;
-  listener_.incarnation = store_->incarnations_[rank];
+  throw Error(error);
 }
 
-World LocalRendezvous::join(const JoinRequest& request, double timeout) {
-  Lock lock(store_->mutex_);
-  KINET_CHECK(request.size == store_->size_, "size: this rank was told {}, the run has {}",
-              request.size, store_->size_);
-  place(request);
-  const bool successor = listener_.incarnation > 0;
-  if (successor) {
+void LocalRendezvous::check(const JoinRequest& request) {
+  std::string problem;
+  if (request.size != store_->size_) {
+    problem = fmt::format("size: a rank was told that there are {} ranks, the run has {}",
+                          request.size, store_->size_);
+  } else if (request.rank >= store_->size_) {
+    problem = fmt::format("rank {} of a run of {} ranks", request.rank, store_->size_);
+  } else if (store_->requests_[request.rank]) {
+    problem = fmt::format("rank {} is there twice", request.rank);
+  } else if (store_->running_) {
+    const std::string difference = difference_of(request);
+    if (!difference.empty()) problem = "the ranks differ: " + difference;
+  }
+  if (!problem.empty()) store_->fail_join(Error::Kind::kUser, problem);
+}
+
+// Ranks that are not there count as being like the candidate.
+std::string LocalRendezvous::difference_of(const JoinRequest& candidate) const {
+  std::vector<JoinRequest> requests;
+  for (const auto& r : store_->requests_) requests.push_back(r.value_or(candidate));
+  return first_difference(requests);
+}
+
+// A lost rank is free again, for a successor.
+void LocalRendezvous::place(const JoinRequest& request) {
+  store_->requests_[request.rank] = request;
+  store_->left_[request.rank] = false;
+  listener_.rank = request.rank;
+  listener_.incarnation = store_->incarnations_[request.rank];
+  if (store_->running_) {
     LocalStore::News news;
     news.rank = listener_.rank;
     news.member = {request.node, request.host, request.process, listener_.incarnation};
     store_->tell_all(news);
   }
-  store_->listeners_.push_back(&listener_);
   store_->changed_.notify_all();
-  const auto all_there = [&] {
-    return std::none_of(store_->requests_.begin(), store_->requests_.end(),
-                        [](const auto& r) { return !r.has_value(); });
-  };
-  if (!wait_for(store_->changed_, lock, timeout, all_there)) {
-    std::string missing;
-    for (int r = 0; r < store_->size_; ++r) {
-      if (!store_->requests_[r]) missing += fmt::format(" {}", r);
-    }
-    fail_runtime("ranks that did not come within {:.3g} s:{}", timeout, missing);
+}
+
+World LocalRendezvous::join(const JoinRequest& given, double timeout) {
+  Lock lock(store_->mutex_);
+  if (store_->failure_) throw Error(*store_->failure_);
+  JoinRequest request = given;
+  const auto& requests = store_->requests_;
+  if (request.rank < 0) {  // the first that is free
+    const auto free = std::find(requests.begin(), requests.end(), std::nullopt);
+    request.rank = static_cast<Rank>(free - requests.begin());
   }
-  std::vector<JoinRequest> requests;
-  for (const auto& r : store_->requests_) requests.push_back(*r);
-  const std::string difference = first_difference(requests);
-  KINET_CHECK(difference.empty(), "the ranks differ: {}", difference);
-  joined_ = true;
-  return world_now();
+  check(request);
+  place(request);
+  store_->waiting_.push_back(&listener_);
+  const bool all_there =
+      std::find(requests.begin(), requests.end(), std::nullopt) == requests.end();
+  if (all_there) complete();
+  const bool in_time = wait_for(store_->changed_, lock, timeout, [&] {
+    return listener_.world || store_->failure_ || !is_current();
+  });
+  std::erase(store_->waiting_, &listener_);
+  if (listener_.world) {
+    joined_ = true;
+    return *listener_.world;
+  }
+  if (store_->failure_) throw Error(*store_->failure_);
+  if (in_time) fail_runtime("rank {} was declared lost while it joined", listener_.rank);
+  const std::string text =
+      fmt::format("ranks that did not come within {:.3g} s: {}", timeout, missing_text());
+  if (store_->running_) declare_lost(listener_.rank, listener_.incarnation, text);
+  store_->fail_join(Error::Kind::kRuntime, text);
+}
+
+// All are there: compares them, and hands the World to those that wait for it.
+void LocalRendezvous::complete() {
+  const std::string difference = difference_of(*store_->requests_.front());
+  if (!difference.empty()) {
+    store_->fail_join(Error::Kind::kUser, "the ranks differ: " + difference);
+  }
+  store_->running_ = true;
+  for (LocalStore::Listener* listener : store_->waiting_) {
+    listener->world = world_now();
+    listener->world->rank = listener->rank;
+    store_->listeners_.push_back(listener);
+  }
+  store_->waiting_.clear();
+  store_->changed_.notify_all();
+}
+
+std::string LocalRendezvous::missing_text() const {
+  std::string missing;
+  for (int r = 0; r < store_->size_; ++r) {
+    if (!store_->requests_[r]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+  }
+  return missing;
+}
+
+bool LocalRendezvous::is_current() const {
+  return listener_.rank < 0 || store_->incarnations_[listener_.rank] == listener_.incarnation;
 }
 
 World LocalRendezvous::world_now() const {
   World world;
-  world.rank = listener_.rank;
   world.size = store_->size_;
   world.token = store_->token_;
   for (int r = 0; r < store_->size_; ++r) {
@@ -107,6 +163,7 @@ World LocalRendezvous::world_now() const {
 
 void LocalRendezvous::set(const std::string& key, const std::string& value) {
   const Lock lock(store_->mutex_);
+  if (!is_current()) return;  // declared lost: changes nothing any more
   store_->values_[key] = value;
   store_->changed_.notify_all();
 }
@@ -121,7 +178,8 @@ std::string LocalRendezvous::get(const std::string& key, double timeout) {
 
 void LocalRendezvous::report_lost(Rank rank, uint32_t incarnation, const std::string& why) {
   const Lock lock(store_->mutex_);
-  declare_lost(rank, incarnation, why);
+  const bool counts = joined_ && is_current();  // one that is lost accuses nobody
+  if (counts && !store_->left_[rank]) declare_lost(rank, incarnation, why);
 }
 
 // The first report counts; of an incarnation that is already gone there is nothing to tell.
@@ -137,7 +195,11 @@ void LocalRendezvous::declare_lost(Rank rank, uint32_t incarnation, const std::s
   store_->tell_all(news);
 }
 
-void LocalRendezvous::leave() { joined_ = false; }
+void LocalRendezvous::leave() {
+  const Lock lock(store_->mutex_);
+  if (joined_ && is_current()) store_->left_[listener_.rank] = true;
+  joined_ = false;
+}
 
 int LocalRendezvous::poll(MembershipSink& sink) {
   std::deque<LocalStore::News> news;

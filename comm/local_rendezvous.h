@@ -14,13 +14,15 @@
 #include <vector>
 
 #include "comm/rendezvous.h"
+#include "src/base/check.h"
 
 namespace kinet {
 
 // What the ranks share. Made once, handed to every LocalRendezvous.
 class LocalStore {
  public:
-  explicit LocalStore(int size) : size_(size), requests_(size), incarnations_(size, 0) {}
+  explicit LocalStore(int size)
+      : size_(size), requests_(size), incarnations_(size, 0), left_(size, false) {}
   const std::string& token() const { return token_; }
 
  private:
@@ -32,13 +34,16 @@ class LocalStore {
     std::string why;
   };
   struct Listener {
-    Rank rank = 0;
+    Rank rank = -1;
     uint32_t incarnation = 0;
     int event_fd = -1;
     std::deque<News> news;
+    std::optional<World> world;  // once all were there
   };
 
   void tell_all(const News& news);
+  // Until the run has begun, what goes wrong goes wrong for all ranks.
+  [[noreturn]] void fail_join(Error::Kind kind, const std::string& text);
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -47,7 +52,11 @@ class LocalStore {
   std::map<std::string, std::string> values_;
   std::vector<std::optional<JoinRequest>> requests_;
   std::vector<uint32_t> incarnations_;  // the current one of each rank
-  std::vector<Listener*> listeners_;
+  std::vector<bool> left_;              // by rank: its end is no loss
+  bool running_ = false;                // all ranks have been there together
+  std::optional<Error> failure_;        // of the run that did not begin
+  std::vector<Listener*> waiting_;      // for their World
+  std::vector<Listener*> listeners_;    // have it, and hear the news
 };
 
 class LocalRendezvous : public Rendezvous {
@@ -64,7 +73,12 @@ class LocalRendezvous : public Rendezvous {
   int event_fd() const override { return listener_.event_fd; }
 
  private:
-  World world_now() const;  // the lock is held
+  World world_now() const;  // the lock is held, here and below
+  void check(const JoinRequest& request);
+  void complete();
+  std::string difference_of(const JoinRequest& candidate) const;
+  std::string missing_text() const;
+  bool is_current() const;
   void place(const JoinRequest& request);
   void declare_lost(Rank rank, uint32_t incarnation, const std::string& why);
 
