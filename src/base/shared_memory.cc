@@ -26,15 +26,19 @@ std::byte* map_file(int fd, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
+// A file that its owner could make shorter would end whoever has mapped it with SIGBUS.
+constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 }  // namespace
 
 SharedMemory::SharedMemory(size_t bytes, const std::string& name) : bytes_(bytes) {
   if (bytes < kHugeFrom || !map_huge(name)) map_plain(name);
+  fcntl(fd_, F_ADD_SEALS, kFixedSize);
 }
 
 // Pages are reserved when they are mapped: without free ones this fails here, and not at a touch.
 bool SharedMemory::map_huge(const std::string& name) {
-  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_HUGETLB);
+  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
   if (fd < 0) return false;
   const size_t size = round_up(bytes_, kHugePage);
   std::byte* memory = ftruncate(fd, static_cast<off_t>(size)) == 0 ? map_file(fd, size) : nullptr;
@@ -51,7 +55,7 @@ bool SharedMemory::map_huge(const std::string& name) {
 
 void SharedMemory::map_plain(const std::string& name) {
   mapped_ = round_up(bytes_ == 0 ? 1 : bytes_, kPage);
-  fd_ = memfd_create(name.c_str(), MFD_CLOEXEC);
+  fd_ = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd_ >= 0 && ftruncate(fd_, static_cast<off_t>(mapped_)) == 0) data_ = map_file(fd_, mapped_);
   if (data_ == nullptr) {
     const int error = errno;
@@ -68,6 +72,10 @@ SharedMemory SharedMemory::from_fd(int fd, size_t bytes) {
   if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) < bytes) {
     close(fd);
     fail_runtime("a shared memory file is shorter than the {} bytes it should have", bytes);
+  }
+  if (const int seals = fcntl(fd, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    close(fd);
+    fail_runtime("a shared memory file of another process has no fixed size");
   }
   out.bytes_ = bytes;
   out.mapped_ = static_cast<size_t>(status.st_size);

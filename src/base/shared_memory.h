@@ -2,7 +2,8 @@
 //
 // Arenas whose bytes travel are made of it, so that every transport can use them: shm maps the file
 // in the peer, verbs registers the pages. Large blocks lie on huge pages when the system has any
-// free. Contents start as zeros. The file vanishes with its last user: nothing is left on a disk.
+// free. Contents start as zeros. The size of the file is sealed: a mapping is good for ever. The
+// file vanishes with its last user: nothing is left on a disk.
 //
 // Ownership: move-only; the destructor unmaps and closes. Thread safety: none needed after making.
 #pragma once
@@ -18,7 +19,7 @@ class SharedMemory {
   // `name` shows in /proc/<pid>/maps. Throws a run-time Error when the system has no more.
   SharedMemory(size_t bytes, const std::string& name);
   // Maps a file received from another process, all of its `bytes`; takes over the descriptor.
-  // Throws a run-time Error when the file is shorter.
+  // Throws a run-time Error when the file is shorter, or could become so.
   static SharedMemory from_fd(int fd, size_t bytes);
   ~SharedMemory();
   SharedMemory(SharedMemory&& other) noexcept { swap(other); }
