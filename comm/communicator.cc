@@ -63,6 +63,8 @@ Communicator::Communicator(World world, std::unique_ptr<Rendezvous> rendezvous,
   for (Rank r = 0; r < size(); ++r) impl_->link(r);
   impl_->build_wait_set();
   for (Rank r = 0; r < size(); ++r) impl_->connect(r);
+  impl_->virtual_clock = virtual_time();
+  if (impl_->virtual_clock) impl_->heartbeat_timeout = 0;
   impl_->wait_for_links();
   impl_->tell_routes();
   if (options.progress_thread && !virtual_time()) impl_->start_thread();

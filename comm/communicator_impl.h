@@ -132,8 +132,9 @@ struct Communicator::Impl : EventSink, MembershipSink {
   std::string thread_error;                      // what ended the progress thread, or ""
   std::vector<std::pair<Rank, Member>> joining;  // successors not yet linked
   bool left = false, rendezvous_gone = false;
-  bool linked = false;  // set-up is over
-  int polling = 0;      // depth: handlers may not poll
+  bool linked = false;         // set-up is over
+  bool virtual_clock = false;  // transport sim: real time decides nothing
+  int polling = 0;             // depth: handlers may not poll
   double next_timer = 0, next_beat = 0, last_progress = 0;
   Heartbeat own_beat;
 

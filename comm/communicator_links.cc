@@ -81,7 +81,7 @@ void Communicator::Impl::find_usable() {
 std::string Communicator::Impl::choose(Rank peer) {
   const std::vector<std::string> theirs =
       words(rendezvous->get(works_key(peer, peers[peer].incarnation), setup_timeout));
-  const bool one_process = options.runtime.inproc != nullptr;
+  const bool one_process = options.runtime.inproc != nullptr || options.runtime.sim != nullptr;
   for (const std::string& name : usable) {
     if (std::find(theirs.begin(), theirs.end(), name) == theirs.end()) continue;
     if (reaches(type_of(name), world.members[world.rank], world.members[peer], one_process)) {

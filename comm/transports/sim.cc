@@ -18,9 +18,6 @@
 namespace kinet {
 namespace {
 
-constexpr uint64_t kOutstandingPuts = 1024;     // to one peer, from posting to acknowledgement
-constexpr uint64_t kOutstandingMessages = 256;  // to one peer, until it has polled them
-
 class SimRegion : public MemoryRegion {
  public:
   SimRegion(const MemoryBlock& block, std::shared_ptr<SimEndpoint> endpoint)
@@ -92,7 +89,7 @@ class Sim : public Transport {
     const auto lock = self_->lock();
     SimLink* link = self_->link(peer);
     if (const Post post = postable(link); post != Post::kAccepted) return post;
-    if (link->messages_under_way >= kOutstandingMessages) return busy();
+    if (link->messages_under_way >= kSimMessages) return busy();
     const auto packet = packet_to(peer, *link, SimPacket::Kind::kMessage, message.size());
     packet->message.assign(message.begin(), message.end());
     packet->stream = link->next_message++;
@@ -107,7 +104,7 @@ class Sim : public Transport {
     const auto lock = self_->lock();
     SimLink* link = self_->link(peer);
     if (const Post post = postable(link); post != Post::kAccepted) return post;
-    if (link->puts_under_way() >= kOutstandingPuts) return busy();
+    if (link->puts_under_way() >= kSimPuts) return busy();
     const auto packet = packet_to(peer, *link, SimPacket::Kind::kPut, put.bytes);
     if (put.bytes > 0) packet->source = put.from->data() + put.from_offset;
     packet->key = put.to.key;
@@ -157,7 +154,7 @@ class Sim : public Transport {
   Capabilities capabilities() const override {
     Capabilities c;
     c.virtual_time = true;
-    c.outstanding_puts = kOutstandingPuts;
+    c.outstanding_puts = kSimPuts;
     return c;
   }
   TransportCounters counters() const override {
@@ -204,7 +201,7 @@ class Sim : public Transport {
         break;
       case SimEvent::Kind::kMessage:
         ++counters_.messages_received;
-        self_->give_credit(*event.packet);
+        self_->give_credit(event.packet);
         break;
       case SimEvent::Kind::kPutArrived:
         ++counters_.puts_arrived;
@@ -225,6 +222,8 @@ class Sim : public Transport {
         return sink.on_put_arrived(event.peer, event.packet->notify, event.packet->bytes);
       case SimEvent::Kind::kPutsCompleted:
         return sink.on_puts_completed(event.peer, event.count);
+      case SimEvent::Kind::kRoom:
+        return;
       case SimEvent::Kind::kLost:
         return sink.on_peer_lost(event.peer, event.why);
     }

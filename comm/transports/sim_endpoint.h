@@ -32,6 +32,9 @@ class NumberSet {
   std::set<uint64_t> beyond_;
 };
 
+inline constexpr uint64_t kSimPuts = 1024;     // to one peer, from posting to acknowledgement
+inline constexpr uint64_t kSimMessages = 256;  // to one peer, until it has polled them
+
 struct SimPacket {
   enum class Kind { kMessage, kPut, kGone } kind = Kind::kMessage;
   Rank from = 0, to = 0;
@@ -49,7 +52,8 @@ struct SimPacket {
 };
 
 struct SimEvent {
-  enum class Kind { kConnected, kMessage, kPutArrived, kPutsCompleted, kLost };
+  // kRoom: a message can be sent again; raises nothing, but wakes whoever had been told kBusy.
+  enum class Kind { kConnected, kMessage, kPutArrived, kPutsCompleted, kRoom, kLost };
   Kind kind = Kind::kMessage;
   Rank peer = 0;
   uint32_t incarnation = 0;
@@ -95,7 +99,7 @@ class SimEndpoint {
   void disconnect(Rank peer);
   void close();
   void post(const std::shared_ptr<SimPacket>& packet);  // to be launched before the clock moves
-  void give_credit(const SimPacket& packet);            // a message has been raised
+  void give_credit(const std::shared_ptr<SimPacket>& packet);  // a message has been raised
   bool wait(double until, double patience, SimWorld::Lock& lock) {
     return world->wait(*this, until, patience, lock);
   }

@@ -80,13 +80,15 @@ void SimEndpoint::post(const std::shared_ptr<SimPacket>& packet) {
   outbox.emplace_back([this_world = world.get(), packet] { this_world->launch(packet); });
 }
 
-void SimEndpoint::give_credit(const SimPacket& packet) {
-  outbox.emplace_back([w = world.get(), from = packet.from, inc = packet.from_incarnation,
-                       to = packet.to, to_inc = packet.to_incarnation] {
-    w->after(w->model_.wire(to, from).latency, [w, from, inc, to, to_inc] {
-      const auto sender = w->find(from, inc);
-      SimLink* link = sender ? sender->link(to, to_inc) : nullptr;
-      if (link != nullptr && link->messages_under_way > 0) --link->messages_under_way;
+void SimEndpoint::give_credit(const std::shared_ptr<SimPacket>& packet) {
+  outbox.emplace_back([w = world.get(), packet] {
+    w->after(w->model_.wire(packet->to, packet->from).latency, [w, packet] {
+      const auto sender = w->find(packet->from, packet->from_incarnation);
+      SimLink* link = sender ? sender->link(packet->to, packet->to_incarnation) : nullptr;
+      if (link == nullptr || link->ended() || link->messages_under_way == 0) return;
+      if (link->messages_under_way-- < kSimMessages) return;
+      sender->inbox.push_back(
+          {SimEvent::Kind::kRoom, packet->to, packet->to_incarnation, 0, nullptr, ""});
     });
   });
 }
