@@ -87,7 +87,7 @@ JoinedRun::~JoinedRun() {
 }
 
 void JoinedRun::leave(double seconds) {
-  rendezvous_->leave();
+  if (rendezvous_) rendezvous_->leave();
   if (server_) server_->wait_until_left(seconds);
 }
 

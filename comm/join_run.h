@@ -20,6 +20,8 @@ class JoinedRun {
   ~JoinedRun();
 
   Rendezvous& rendezvous() { return *rendezvous_; }
+  // For a Communicator, which is then the one to leave. REQUIRES: gone before this object.
+  std::unique_ptr<Rendezvous> take_rendezvous() { return std::move(rendezvous_); }
   const World& world() const { return world_; }
   // An orderly end. The rank that hosts the rendezvous waits for the others, `seconds` at most.
   void leave(double seconds = 30);
