@@ -216,7 +216,7 @@ void WorkerGroup::handle_end(Rank rank) {
   const std::string what = fmt::format("rank {} (process {}) {}", rank, process.id(), end);
   const bool ours = phase_ == Phase::kTerminated || phase_ == Phase::kKilled;
   if (!ours && !was_asked_to(process) && replace(rank, what)) return;
-  if (signal != 0) say(what + (ours ? ": it did not end by itself" : ""));
+  if (signal != 0 && !was_asked_to(process)) say(what + (ours ? ": it did not end by itself" : ""));
   auto& first = signal != 0 && !ours ? first_kill_ : first_failure_;
   if (!first) first = signal != 0 ? 128 + signal : status;
   if (phase_ != Phase::kRunning || options_.go_on || was_asked_to(process)) return;
