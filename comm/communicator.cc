@@ -113,6 +113,11 @@ std::string Communicator::first_loss() const {
   return fmt::format("{} is lost: {}", impl_->name_of(r), impl_->peers[r].why_lost);
 }
 
+std::string Communicator::name(Rank peer) const {
+  const Guard guard(impl_->lock);
+  return impl_->name_of(peer);
+}
+
 std::string Communicator::route(Rank peer) const {
   const Guard guard(impl_->lock);
   return impl_->peers[peer].transport_name;
@@ -304,6 +309,13 @@ void Communicator::remove(int number) {
   impl_->lost_handlers.erase(number);
   impl_->join_handlers.erase(number);
   impl_->pumps.erase(number);
+}
+
+// Outside of a poll the progress thread may be asleep for long: it is woken.
+void Communicator::retry_soon() {
+  const Guard guard(impl_->lock);
+  impl_->retry = true;
+  if (impl_->polling == 0) eventfd_write(impl_->wake_fd, 1);
 }
 
 void Communicator::locked(const std::function<void()>& work) {

@@ -190,7 +190,7 @@ void Communicator::Impl::admit(Rank rank, const Member& member) {
     end_link(rank, PeerState::kLost, "another process took its place");
   const uint64_t posted = p.posted;
   p = Peer{};
-  p.posted = p.completed = posted;
+  p.posted = p.completed = p.first_posted = posted;
   p.incarnation = member.incarnation;
   world.members[rank] = member;
   try {

@@ -5,12 +5,10 @@
 namespace kinet {
 namespace {
 
-constexpr uint64_t kLine = 64;            // bytes of a cache line
+constexpr uint64_t kLine = 64;             // bytes of a cache line
 constexpr uint32_t kNumbersOfAPhase = 32;  // at least: rounds of trees and of halving
 
-uint32_t phase_stride(int size) {
-  return std::max(static_cast<uint32_t>(size), kNumbersOfAPhase);
-}
+uint32_t phase_stride(int size) { return std::max(static_cast<uint32_t>(size), kNumbersOfAPhase); }
 
 }  // namespace
 

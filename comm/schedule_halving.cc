@@ -9,9 +9,9 @@
 //
 // Inbox: the fold first (a whole segment), then the kept halves one after another: together less
 // than two segments.
-#include "comm/schedule.h"
-
 #include <algorithm>
+
+#include "comm/schedule.h"
 
 namespace kinet {
 namespace {
