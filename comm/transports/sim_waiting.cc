@@ -27,7 +27,10 @@ void SimWorld::enter(const std::shared_ptr<SimEndpoint>& endpoint) {
   const Lock lock(mutex_);
   KINET_CHECK(endpoint->rank >= 0 && endpoint->rank < size_,
               "rank {} enters a virtual network of {} ranks", endpoint->rank, size_);
-  endpoints_[endpoint->rank] = endpoint;  // a successor takes the place of a rank that is gone
+  // A successor takes the place of a rank that is gone; the last words of that one still go out.
+  std::shared_ptr<SimEndpoint>& place = endpoints_[endpoint->rank];
+  if (place) endpoint->outbox.swap(place->outbox);
+  place = endpoint;
 }
 
 // The link is there once both sides have asked for it; that takes no virtual time.
@@ -73,7 +76,7 @@ void SimEndpoint::close() {
   for (auto& [peer, unused] : links) disconnect(peer);
   closed = true;
   inbox.clear();
-  world->wake_those_with_news();
+  for (const auto& [r, other] : world->endpoints_) other->woken.notify_one();  // one less to wait
 }
 
 void SimEndpoint::post(const std::shared_ptr<SimPacket>& packet) {
