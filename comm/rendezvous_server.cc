@@ -76,12 +76,11 @@ void RendezvousServer::log(const std::string& line) {
 
 // ---- the thread ---------------------------------------------------------------------------------
 
-// The last round tells what has happened until then.
 void RendezvousServer::serve() {
-  for (bool last = false; !last;) {
+  for (;;) {
     const double now = wait_for_sockets();
     const std::lock_guard lock(mutex_);
-    last = stop_;
+    if (stop_) return;
     for (Peer& peer : peers_) {
       if (peer.end.empty()) take_frames(peer, now);
     }

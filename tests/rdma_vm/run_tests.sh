@@ -20,7 +20,10 @@ run() {  # run NAME SECONDS COMMAND...
   esac
 }
 
-[ ! -x transport_test ] || run "transport_test over verbs" 300 ./transport_test --gtest_filter='*verbs*'
+# The contract of all transports, ranks as threads.
+for test in transport_test transport_loss_test; do
+  run "$test over verbs" 300 "./$test" --gtest_filter='*verbs*'
+done
 for test in rdma_vm/*_test; do
   run "$(basename "$test")" 300 "$test"
 done
