@@ -63,6 +63,8 @@ Communicator::Communicator(World world, std::unique_ptr<Rendezvous> rendezvous,
   for (Rank r = 0; r < size(); ++r) impl_->link(r);
   impl_->build_wait_set();
   for (Rank r = 0; r < size(); ++r) impl_->connect(r);
+  impl_->virtual_clock = virtual_time();
+  if (impl_->virtual_clock) impl_->heartbeat_timeout = 0;
   impl_->wait_for_links();
   impl_->tell_routes();
   if (options.progress_thread && !virtual_time()) impl_->start_thread();
@@ -109,6 +111,11 @@ std::string Communicator::first_loss() const {
   if (impl_->losses.empty()) return "";
   const Rank r = impl_->losses.front();
   return fmt::format("{} is lost: {}", impl_->name_of(r), impl_->peers[r].why_lost);
+}
+
+std::string Communicator::name(Rank peer) const {
+  const Guard guard(impl_->lock);
+  return impl_->name_of(peer);
 }
 
 std::string Communicator::route(Rank peer) const {
@@ -302,6 +309,13 @@ void Communicator::remove(int number) {
   impl_->lost_handlers.erase(number);
   impl_->join_handlers.erase(number);
   impl_->pumps.erase(number);
+}
+
+// Outside of a poll the progress thread may be asleep for long: it is woken.
+void Communicator::retry_soon() {
+  const Guard guard(impl_->lock);
+  impl_->retry = true;
+  if (impl_->polling == 0) eventfd_write(impl_->wake_fd, 1);
 }
 
 void Communicator::locked(const std::function<void()>& work) {

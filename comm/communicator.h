@@ -113,6 +113,7 @@ class Communicator {
   std::string why_lost(Rank peer) const;  // "" when it is not lost
   // "rank 2 (host a, process 77) is lost: its socket was closed"; "" when nobody is.
   std::string first_loss() const;
+  std::string name(Rank peer) const;                // "rank 2 (host a, process 77)"
   std::string route(Rank peer) const;               // name of the transport
   std::string describe_routes(bool verbose) const;  // for people, several lines
   std::string describe_states() const;              // a line a rank: alive, last heard, phase
@@ -143,6 +144,9 @@ class Communicator {
   int on_peer_joined(JoinHandler handler);   // a successor is connected
   int add_pump(std::function<void()> pump);  // called at every progress: retry what was busy
   void remove(int number);
+  // From a pump, or after a call that was kBusy: no event may announce that there is room again, so
+  // nobody sleeps for long before the pumps have run once more.
+  void retry_soon();
 
   // Polls once; returns how many events there were.
   int progress();

@@ -38,7 +38,7 @@ T from_bytes(std::span<const std::byte> bytes) {
 
 void Communicator::Impl::beat() {
   const double now = steady_now();
-  if (now < next_timer) return;
+  if (now < next_timer && !virtual_clock) return;  // which moment that is must not matter there
   // A process that was stopped must not take its own absence for the silence of others.
   const double away = last_progress > 0 ? now - last_progress : 0;
   if (heartbeat_timeout > 0 && away > heartbeat_timeout / 2) {
@@ -118,7 +118,8 @@ void Communicator::Impl::on_own_message(Rank from, uint8_t kind,
     }
     p.beat = beat;
   } else if (kind == kGoodbyeKind) {
-    end_link(from, PeerState::kLeft, "it ended its run");
+    p.goodbye = from_bytes<uint64_t>(payload);
+    see_off(from);
   } else if (kind == kAbortKind) {
     auto notice = from_bytes<AbortNotice>(payload);
     notice.why.back() = 0;
@@ -132,6 +133,21 @@ void Communicator::Impl::on_own_message(Rank from, uint8_t kind,
   }
 }
 
+// Messages may overtake puts, so a goodbye says how many puts came before it.
+void Communicator::Impl::say_goodbye() {
+  for (Rank r = 0; r < world.size; ++r) {
+    const uint64_t puts = peers[r].posted - peers[r].first_posted;
+    if (r != world.rank) send(r, kGoodbyeKind, bytes_of(puts));
+  }
+}
+
+void Communicator::Impl::see_off(Rank peer) {
+  const Peer& p = peers[peer];
+  if (p.state != PeerState::kAlive || !p.goodbye || p.arrived < *p.goodbye) return;
+  end_link(peer, PeerState::kLeft, "it ended its run");
+}
+
+// Also after a goodbye: then puts of it are missing.
 void Communicator::Impl::on_peer_lost(Rank peer, const std::string& why) { lose(peer, why); }
 
 void Communicator::Impl::on_member_lost(Rank rank, uint32_t incarnation, const std::string& why) {
@@ -187,9 +203,7 @@ std::string Communicator::Impl::describe_states() const {
 void Communicator::leave() {
   const std::lock_guard guard(impl_->lock);
   if (impl_->left) return;
-  for (Rank r = 0; r < size(); ++r) {
-    if (r != rank()) impl_->send(r, kGoodbyeKind, {});
-  }
+  impl_->say_goodbye();
   impl_->left = true;
   if (!impl_->rendezvous_gone) impl_->rendezvous->leave();
   impl_->drain();

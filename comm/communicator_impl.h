@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -33,7 +34,10 @@ struct Peer {
   std::string transport_name;
   uint32_t incarnation = 0;
   std::deque<std::vector<std::byte>> waiting;  // messages without credit
-  uint64_t posted = 0, completed = 0;          // puts
+  uint64_t posted = 0, completed = 0;          // puts to it
+  uint64_t arrived = 0;                        // puts of it, of this incarnation
+  std::optional<uint64_t> goodbye;             // it leaves once so many of its puts are here
+  uint64_t first_posted = 0;                   // of `posted`: those to earlier incarnations
   double heard = 0;                            // last sign of life
   Heartbeat beat;
   double beat_changed = 0;  // when its step last changed
@@ -74,6 +78,8 @@ struct Communicator::Impl : EventSink, MembershipSink {
   void look_for_stall(Rank r, double now);
   void lose(Rank peer, const std::string& why);  // once an incarnation
   void end_link(Rank peer, PeerState state, const std::string& why);
+  void say_goodbye();
+  void see_off(Rank peer);  // it has said goodbye and nothing of it is under way
   void on_own_message(Rank from, uint8_t kind, std::span<const std::byte> payload);
   void drain();                          // last messages
   void check_self() const;               // throws "declared lost"
@@ -132,8 +138,10 @@ struct Communicator::Impl : EventSink, MembershipSink {
   std::string thread_error;                      // what ended the progress thread, or ""
   std::vector<std::pair<Rank, Member>> joining;  // successors not yet linked
   bool left = false, rendezvous_gone = false;
-  bool linked = false;  // set-up is over
-  int polling = 0;      // depth: handlers may not poll
+  bool linked = false;         // set-up is over
+  bool virtual_clock = false;  // transport sim: real time decides nothing
+  int polling = 0;             // depth: handlers may not poll
+  bool retry = false;          // something was busy: sleep only shortly, once
   double next_timer = 0, next_beat = 0, last_progress = 0;
   Heartbeat own_beat;
 

@@ -81,7 +81,7 @@ void Communicator::Impl::find_usable() {
 std::string Communicator::Impl::choose(Rank peer) {
   const std::vector<std::string> theirs =
       words(rendezvous->get(works_key(peer, peers[peer].incarnation), setup_timeout));
-  const bool one_process = options.runtime.inproc != nullptr;
+  const bool one_process = options.runtime.inproc != nullptr || options.runtime.sim != nullptr;
   for (const std::string& name : usable) {
     if (std::find(theirs.begin(), theirs.end(), name) == theirs.end()) continue;
     if (reaches(type_of(name), world.members[world.rank], world.members[peer], one_process)) {
@@ -190,7 +190,7 @@ void Communicator::Impl::admit(Rank rank, const Member& member) {
     end_link(rank, PeerState::kLost, "another process took its place");
   const uint64_t posted = p.posted;
   p = Peer{};
-  p.posted = p.completed = posted;
+  p.posted = p.completed = p.first_posted = posted;
   p.incarnation = member.incarnation;
   world.members[rank] = member;
   try {

@@ -25,6 +25,7 @@ namespace {
 using Lock = std::unique_lock<std::recursive_mutex>;
 
 constexpr size_t kMaxHeld = 4096;      // events without a handler
+constexpr double kRetrySleep = 1e-3;   // seconds: when something was busy
 constexpr double kLongestSleep = 0.1;  // seconds: signals and stop flags are looked at this often
 
 }  // namespace
@@ -111,12 +112,14 @@ void Communicator::Impl::deliver_held(uint8_t kind) {
 void Communicator::Impl::on_put_arrived(Rank from, uint32_t notify, uint64_t bytes) {
   if (peers[from].state != PeerState::kAlive) return;
   heard_from(from);
+  ++peers[from].arrived;
   const uint32_t kind = notify >> 24;
   if (put_handlers[kind]) {
     put_handlers[kind](from, notify & kMaxTag, bytes);
   } else {
     hold({from, static_cast<uint8_t>(kind), true, notify & kMaxTag, bytes, {}});
   }
+  see_off(from);
 }
 
 void Communicator::Impl::on_puts_completed(Rank to, uint64_t count) {
@@ -159,8 +162,9 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
     } else if (steady_now() - quiet_since >= m.spin) {
       for (const auto& [name, transport] : m.transports) transport->arm();
       if (m.progress() > 0 || done()) continue;
+      const double limit = m.sleep_limit(deadline);
       lock.unlock();
-      m.sleep(m.sleep_limit(deadline));
+      m.sleep(limit);
       lock.lock();
     }
   }
@@ -169,6 +173,9 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
 double Communicator::Impl::sleep_limit(double deadline) {
   double limit = std::min(kLongestSleep, std::max(deadline - steady_now(), 0.0));
   if (heartbeat_timeout > 0) limit = std::min(limit, heartbeat_interval);
+  const bool waits =
+      std::any_of(peers.begin(), peers.end(), [](const Peer& p) { return !p.waiting.empty(); });
+  if (std::exchange(retry, false) || waits) limit = std::min(limit, kRetrySleep);
   if (!all_have_fds) {
     for (const auto& [name, transport] : transports) {
       if (transport->event_fd() < 0) limit = std::min(limit, transport->max_sleep());
@@ -181,6 +188,8 @@ void Communicator::Impl::sleep(double seconds) {
   std::array<epoll_event, 8> events{};
   epoll_wait(epoll_fd, events.data(), static_cast<int>(events.size()),
              std::max(1, static_cast<int>(std::lround(seconds * 1000))));
+  eventfd_t ignored = 0;
+  if (!stop) eventfd_read(wake_fd, &ignored);
 }
 
 void Communicator::Impl::build_wait_set() {

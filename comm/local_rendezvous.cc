@@ -205,6 +205,7 @@ int LocalRendezvous::poll(MembershipSink& sink) {
   std::deque<LocalStore::News> news;
   {
     const Lock lock(store_->mutex_);
+    if (listener_.news.empty()) return 0;
     news.swap(listener_.news);
     eventfd_t ignored = 0;
     eventfd_read(listener_.event_fd, &ignored);

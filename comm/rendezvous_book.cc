@@ -321,8 +321,9 @@ std::string RendezvousBook::name_of(Connection connection) const {
 }
 
 bool RendezvousBook::all_left() const {
-  return std::all_of(clients_.begin(), clients_.end(),
-                     [](const auto& entry) { return entry.second.rank < 0 || entry.second.left; });
+  return std::none_of(clients_.begin(), clients_.end(), [this](const auto& entry) {
+    return is_current(entry.second) && !entry.second.left;
+  });
 }
 
 }  // namespace kinet

@@ -76,11 +76,12 @@ void RendezvousServer::log(const std::string& line) {
 
 // ---- the thread ---------------------------------------------------------------------------------
 
+// The last round tells what has happened until then.
 void RendezvousServer::serve() {
-  for (;;) {
+  for (bool last = false; !last;) {
     const double now = wait_for_sockets();
     const std::lock_guard lock(mutex_);
-    if (stop_) return;
+    last = stop_;
     for (Peer& peer : peers_) {
       if (peer.end.empty()) take_frames(peer, now);
     }

@@ -91,7 +91,7 @@ struct RankRun {
 class TestRank : public EventSink {
  public:
   TestRank(const RankRun& run, Rank rank, RankBoard& board, std::shared_ptr<LocalStore> store,
-           std::shared_ptr<InprocHub> hub);
+           Runtime runtime);
   ~TestRank() override;
 
   Rank rank() const { return world_.rank; }
@@ -156,7 +156,7 @@ class TestRank : public EventSink {
   const RankRun run_;
   RankBoard& board_;
   std::shared_ptr<LocalStore> store_;
-  std::shared_ptr<InprocHub> hub_;
+  Runtime runtime_;
   std::unique_ptr<LocalRendezvous> rendezvous_;
   World world_;
   std::unique_ptr<ParamNode> params_;

@@ -21,6 +21,7 @@ enum class RngPurpose : uint32_t {
   kDropout = 4,  // a = layer, b = number of the sample in the run
   kDummy = 5,    // a = layer, b = pass, c = top
   kTest = 6,
+  kNetwork = 7,  // a = sender and receiver, b = packet, c = attempt (transport sim)
 };
 
 // A stable 64-bit hash of a name (FNV-1a, then mixed).

@@ -81,6 +81,9 @@ function(kinet_add_test source)
       add_dependencies(${name} ${needed})
     endif()
   endforeach()
+  if(name MATCHES "^launch" AND TARGET example_ranks)
+    add_dependencies(${name} example_ranks)
+  endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set_tests_properties(${name} PROPERTIES
     LABELS "${labels}" TIMEOUT ${timeout} RUN_SERIAL ${serial}
