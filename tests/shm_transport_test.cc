@@ -204,9 +204,8 @@ TEST(ShmTransport, ASuccessorTakesTheRank) {
   for (int i = 0; i < 100; ++i) pair.poll();  // its call waits for our connect()
   EXPECT_EQ(pair.at_second.connected.size(), 1U);
   pair.second->connect(0, 1, pair.first->offer(1));
-  ASSERT_TRUE(pair.until([&] {
-    return pair.at_first.connected.size() == 2 && pair.at_second.connected.size() == 2;
-  }));
+  ASSERT_TRUE(pair.until(
+      [&] { return pair.at_first.connected.size() == 2 && pair.at_second.connected.size() == 2; }));
   ASSERT_EQ(pair.first->send(1, bytes_of("new")), Post::kAccepted);
   ASSERT_TRUE(pair.until([&] { return !pair.at_second.messages.empty(); }));
   EXPECT_EQ(pair.at_second.lost.size(), 1U);
