@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -141,6 +144,82 @@ TEST(ShmRing, TwoThreadsInStep) {
   }
   producer.join();
   EXPECT_EQ(good, kCount);
+}
+
+void spin_until(const std::function<bool()>& done) {
+  for (int i = 0; !done(); ++i) {
+    if (i > 2000) std::this_thread::yield();
+  }
+}
+
+// Two threads that do one thing each at the same moment, more or less, again and again.
+void at_once(const std::function<void()>& one, const std::function<void()>& other,
+             const std::function<bool()>& check) {
+  constexpr int kRounds = 60000;
+  constexpr double kSeconds = 3;  // on a machine that is busy; the rounds that fit are enough
+  std::atomic<int> round{0}, done{0};
+  std::thread helper([&] {
+    for (int i = 1; i <= kRounds; ++i) {
+      spin_until([&] { return round.load() >= i; });
+      if (round.load() > kRounds) return;
+      other();
+      done.store(i);
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  bool good = true;
+  for (int i = 1; i <= kRounds && good; ++i) {
+    round.store(i);
+    for (std::atomic<int> pause = i % 128; pause.load() > 0; pause.store(pause.load() - 1))
+      continue;
+    one();
+    spin_until([&] { return done.load() >= i; });
+    good = check();
+    if (std::chrono::steady_clock::now() - start > std::chrono::duration<double>(kSeconds)) break;
+  }
+  round.store(kRounds + 1);
+  helper.join();
+  EXPECT_TRUE(good);
+}
+
+TEST(ShmRing, SleepingAndSendingAtOnce) {
+  Ring ring(kShmSmallestRing);
+  bool bell = false, seen = false;
+  at_once(
+      [&] {
+        ring.outbox.room_for(8);
+        bell = ring.outbox.push_put(1, 1);
+      },
+      [&] {
+        ring.inbox.set_sleeping(true);
+        seen = ring.inbox.take(ring.entry) == ShmInbox::Take::kPut;
+      },
+      [&] {
+        ring.inbox.set_sleeping(false);
+        if (!seen) ring.inbox.take(ring.entry);
+        ring.inbox.release();
+        return bell || seen;  // else the consumer sleeps and nobody wakes it
+      });
+}
+
+TEST(ShmRing, WaitingForRoomAndGivingItAtOnce) {
+  Ring ring(kShmSmallestRing);
+  bool bell = false, seen = false;
+  while (ring.outbox.room_for(8) == ShmOutbox::Room::kYes) ring.outbox.push_put(1, 1);
+  at_once(
+      [&] {
+        ring.inbox.take(ring.entry);
+        bell = ring.inbox.release();
+      },
+      [&] {
+        ring.outbox.set_wants_room(true);
+        seen = ring.outbox.room_for(8) == ShmOutbox::Room::kYes;
+      },
+      [&] {
+        ring.outbox.set_wants_room(false);
+        while (ring.outbox.room_for(8) == ShmOutbox::Room::kYes) ring.outbox.push_put(1, 1);
+        return bell || seen;
+      });
 }
 
 }  // namespace
