@@ -145,6 +145,33 @@ TEST(ShmTransport, BellOnlyForSleepers) {
   EXPECT_FALSE(readable(pair.second->event_fd(), 0)) << "poll takes it away";
 }
 
+TEST(ShmTransport, PutsPastTheCaches) {
+  const Fields fields("stream_bytes: 1");
+  TransportConfig a = shm_config(0, 2);
+  a.params = fields.params();
+  ShmPair pair(a);
+  const SharedMemory source(4096, "source"), target(4096, "target");
+  const auto from = pair.first->register_memory(block_of(source));
+  const auto to = pair.second->register_memory(block_of(target));
+  for (size_t i = 0; i < 4096; ++i) source.data()[i] = static_cast<std::byte>(1 + i % 251);
+  size_t wrong = 0, puts = 0;
+  for (size_t at = 0; at < 130; at += 3) {
+    for (size_t bytes = 1; bytes < 400; bytes += 7, ++puts) {
+      std::memset(target.data(), 0, 1024);
+      ASSERT_EQ(pair.first->put(1, {from.get(), bytes, to->remote(), at, bytes, 1}),
+                Post::kAccepted);
+      pair.poll();
+      for (size_t i = 0; i < 1024; ++i) {
+        const bool inside = i >= at && i < at + bytes;
+        const std::byte due = inside ? source.data()[bytes + i - at] : std::byte{0};
+        wrong += target.data()[i] != due ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(pair.at_second.puts.size(), puts);
+}
+
 TEST(ShmTransport, FalseRegionsEndTheLink) {
   const SharedMemory memory(1 << 16, "test");
   for (const int fault : {0, 1, 2}) {
@@ -305,6 +332,8 @@ TEST(ShmTransport, RubbishFromAPeerEndsItsLink) {
     } else if (fault == 3) {
       const SharedMemory raw = SharedMemory::from_fd(answer.files[0].take(), kShmSmallestRing);
       std::memset(raw.data() + sizeof(ShmRingHeader), 0x77, 64);
+      real->arm();
+      EXPECT_GT(real->poll(events), 0) << "no sleep over a loss";
     } else if (fault == 4) {
       liar.greet(hello, config.token);  // a second time
     }
