@@ -107,6 +107,7 @@ Transport& Communicator::Impl::transport(const std::string& name) {
     config.size = world.size;
     config.local_rank = world.local_rank();
     config.incarnation = peers[world.rank].incarnation;
+    config.one_node = world.local_size() == world.size;
     config.token = world.token;
     config.params = params_of(options, type);
     config.timeout = setup_timeout;

@@ -180,6 +180,7 @@ struct TransportConfig {
   int size = 1;
   int local_rank = 0;               // number of this rank among those of its node
   uint32_t incarnation = 0;         // of this rank
+  bool one_node = true;             // all ranks share this node: nobody else need reach it
   std::string token;                // secret of the run: every connection proves that it knows it
   Params params{nullptr, nullptr};  // comm_param { <name> { ... } }
   double timeout = 30;  // seconds that a link may take to come up, and a peer to take bytes

@@ -1,0 +1,450 @@
+// tcp: ranks that are processes, on one machine or many, over plain sockets.
+//
+//   put   is cut into pieces, sent from where it lies, received to where it belongs (tcp_link.h)
+//   send  a frame on stream 0
+//   poll  reads the stream that spoke last, then one epoll_wait(0)
+// Frames: tcp_frame.h. Coming up: tcp_greeter.h. A peer's death is told by the kernel at once
+// (its sockets close); a machine that falls silent, by unacknowledged bytes after `timeout`.
+//
+// Invariants: a link that has ended has no socket; its object lives until the next poll(), since
+// one of its own handlers may have ended it. Thread safety: none, as in comm/transport.h.
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/transport.h"
+#include "comm/transports/tcp_address.h"
+#include "comm/transports/tcp_greeter.h"
+#include "comm/transports/tcp_link.h"
+#include "comm/transports/tcp_options.h"
+#include "src/base/check.h"
+
+namespace kinet {
+namespace {
+
+// What an epoll event is about: the top byte, the rest by kind.
+constexpr uint64_t kGreeterTag = uint64_t{1} << 56, kTimerTag = uint64_t{2} << 56,
+                   kStreamTag = uint64_t{3} << 56;
+constexpr int kMaxRanks = 1 << 24;     // have room in a tag
+constexpr int kEventsAtOnce = 64;      // of one epoll_wait
+constexpr int kTurnsOfHot = 16;        // polls that the hot stream alone may take, then all others
+constexpr int kRounds = 4;             // of raising what handlers have caused, in one poll
+constexpr long kTickNs = 100'000'000;  // how exactly time-outs of links are kept
+
+class TcpRegion : public MemoryRegion {
+ public:
+  TcpRegion(const MemoryBlock& block, std::shared_ptr<TcpRegions> regions)
+      : MemoryRegion(block), regions_(std::move(regions)), key_(regions_->add(block)) {}
+  ~TcpRegion() override { regions_->remove(key_); }
+  RemoteRegion remote() const override { return {0, key_, bytes()}; }
+
+ private:
+  std::shared_ptr<TcpRegions> regions_;
+  uint64_t key_;
+};
+
+class Tcp : public Transport {
+ public:
+  explicit Tcp(const TransportConfig& config)
+      : rank_(config.rank),
+        timeout_(config.timeout),
+        options_(read_tcp_options(config.params)),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+        greeter_(config, options_, epoll_.get(), kGreeterTag),
+        peers_(config.size) {
+    KINET_CHECK(config.size <= kMaxRanks, "transport tcp: {} ranks", config.size);
+    watch(EPOLL_CTL_ADD, timer_.get(), EPOLLIN, kTimerTag);
+  }
+
+  ~Tcp() override {
+    for (Rank r = 0; r < static_cast<Rank>(peers_.size()); ++r) Tcp::disconnect(r);
+  }
+
+  static TransportType type() {
+    return {"tcp",
+            "sockets: any machines that reach each other",
+            Reach::kNetwork,
+            10,
+            &tcp_fields(),
+            probe_tcp,
+            [](const TransportConfig& config) -> std::unique_ptr<Transport> {
+              return std::make_unique<Tcp>(config);
+            }};
+  }
+
+  std::unique_ptr<MemoryRegion> register_memory(const MemoryBlock& block) override {
+    ++counters_.registrations;
+    return std::make_unique<TcpRegion>(block, regions_);
+  }
+
+  std::string offer(Rank) override {
+    std::string out;
+    for (const HostPort& at : greeter_.reachable_at()) {
+      out += (out.empty() ? "" : " ") + at.text();
+    }
+    return out;
+  }
+
+  void connect(Rank peer, uint32_t incarnation, const std::string& offer) override {
+    Peer& p = peers_[peer];
+    bury(peer);
+    std::erase_if(losses_, [peer](const auto& loss) { return loss.first == peer; });
+    p.lost = false;
+    p.link = std::make_unique<TcpLink>(peer, incarnation, options_, *regions_, counters_);
+    p.link->deadline = now() + timeout_;
+    if (rank_ < peer) {
+      greeter_.dial(peer, incarnation, addresses_of(offer));
+    } else {
+      greeter_.expect(peer, incarnation);
+    }
+    tick();
+    take_from_greeter();
+  }
+
+  void disconnect(Rank peer) override {
+    Peer& p = peers_[peer];
+    std::erase_if(losses_, [peer](const auto& loss) { return loss.first == peer; });
+    if (!p.link) return;
+    if (p.link->announced &&
+        !p.link->broken()) {  // what was accepted leaves if the kernel takes it
+      for (int i = 0; i < p.link->streams(); ++i) p.link->flush(i);
+    }
+    bury(peer);
+    p.lost = true;
+  }
+
+  Post send(Rank peer, std::span<const std::byte> message) override {
+    KINET_DCHECK(message.size() <= kMaxMessage);
+    TcpLink* link = usable(peer);
+    if (link == nullptr) return not_usable(peer);
+    const Post answer = link->send(message);
+    after_writing(*link);
+    return answer;
+  }
+
+  Post put(Rank peer, const Put& put) override {
+    check_put(put);
+    TcpLink* link = usable(peer);
+    if (link == nullptr) return not_usable(peer);
+    const Post answer = link->put(put);
+    after_writing(*link);
+    return answer;
+  }
+
+  int poll(EventSink& sink) override {
+    graveyard_.clear();
+    raised_ = 0;
+    raise_pending(sink);
+    if (!poll_hot(sink)) poll_all(sink);
+    for (int round = 0; round < kRounds && pending(); ++round) raise_pending(sink);
+    if (pending()) kick();
+    return raised_;
+  }
+
+  int event_fd() const override { return epoll_.get(); }
+
+  Capabilities capabilities() const override {
+    Capabilities c;
+    c.outstanding_puts = TcpLink::kOutstandingPuts;
+    return c;
+  }
+  TransportCounters counters() const override { return counters_; }
+
+  std::string describe(Rank peer, bool verbose) const override {
+    const TcpLink* link = peers_[peer].link.get();
+    if (link == nullptr || !link->complete()) return "tcp: not connected";
+    const int fd = peers_[peer].link->stream(0)->fd();
+    std::string out = fmt::format("{} to {}, {} streams", local_address(fd).text(), peer_text(fd),
+                                  link->streams());
+    if (!verbose) return out;
+    out += fmt::format(", pieces of {} bytes, queue of {} frames", options_.piece_bytes,
+                       options_.queue_frames);
+    for (int i = 0; i < link->streams(); ++i) {
+      out += fmt::format("; stream {}: {}", i, describe_socket(peers_[peer].link->stream(i)->fd()));
+    }
+    return out;
+  }
+
+ private:
+  struct Peer {
+    std::unique_ptr<TcpLink> link;
+    bool lost = false;
+    uint32_t generation = 0;  // of links to it: events of an earlier one are not for this one
+  };
+
+  // ---- links ----
+
+  TcpLink* usable(Rank peer) {
+    TcpLink* link = peers_[peer].link.get();
+    return link != nullptr && link->announced ? link : nullptr;
+  }
+  Post not_usable(Rank peer) {
+    if (peers_[peer].lost) return Post::kPeerLost;
+    ++counters_.busy;
+    return Post::kBusy;
+  }
+
+  static std::vector<HostPort> addresses_of(const std::string& offer) {
+    std::vector<HostPort> out;
+    std::istringstream words(offer);
+    try {
+      for (std::string word; words >> word;) out.push_back(parse_host_port(word, "offer"));
+    } catch (const Error&) {
+      out.clear();  // the peer's fault: its loss, not an exception here
+    }
+    return out;
+  }
+
+  // Closes the link's sockets. The object stays until the next poll.
+  void bury(Rank peer) {
+    Peer& p = peers_[peer];
+    greeter_.forget(peer);
+    ++p.generation;
+    std::erase(connected_, peer);
+    if (!p.link) return;
+    p.link->close();
+    graveyard_.push_back(std::move(p.link));
+  }
+
+  void lose(Rank peer, const std::string& why) {
+    bury(peer);
+    peers_[peer].lost = true;
+    losses_.emplace_back(peer, why);
+  }
+
+  uint64_t tag_of(Rank peer, int stream) const {
+    const uint64_t generation = peers_[peer].generation & 0xFFFFFF;
+    return kStreamTag | generation << 32 | static_cast<uint64_t>(peer) << 8 |
+           static_cast<uint64_t>(stream);
+  }
+
+  void watch(int operation, int fd, uint32_t events, uint64_t tag) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = tag;
+    ++counters_.system_calls;
+    if (epoll_ctl(epoll_.get(), operation, fd, &event) != 0) {
+      fail_runtime("transport tcp: epoll_ctl: {}", system_error(errno));
+    }
+  }
+
+  // Until a link is complete only the end of its streams is looked for, not what they bring.
+  void take_from_greeter() {
+    for (TcpIntroduced& one : greeter_.take_introduced()) {
+      TcpLink* link = peers_[one.peer].link.get();
+      if (link == nullptr) continue;
+      const int fd = one.fd.get();
+      link->add_stream(one.stream, one.streams, std::move(one.fd));
+      if (link->broken()) {
+        lose(one.peer, link->why());
+        continue;
+      }
+      watch(EPOLL_CTL_ADD, fd, EPOLLRDHUP, tag_of(one.peer, one.stream));
+      if (!link->complete()) continue;
+      for (int i = 0; i < link->streams(); ++i) {
+        watch(EPOLL_CTL_MOD, link->stream(i)->fd(), EPOLLIN, tag_of(one.peer, i));
+      }
+      connected_.push_back(one.peer);
+    }
+    for (const TcpDialFailure& failure : greeter_.take_failures()) {
+      if (peers_[failure.peer].link) lose(failure.peer, failure.why);
+    }
+  }
+
+  // Asks epoll for room to write where a stream has more than the kernel took, and no longer where
+  // it has not.
+  void after_writing(TcpLink& link) {
+    for (int i = 0; i < link.streams(); ++i) {
+      TcpStream& stream = *link.stream(i);
+      if (stream.wants_write == stream.asked_to_write) continue;
+      stream.asked_to_write = stream.wants_write;
+      watch(EPOLL_CTL_MOD, stream.fd(), EPOLLIN | (stream.wants_write ? uint32_t{EPOLLOUT} : 0U),
+            tag_of(link.peer, i));
+    }
+    if (link.broken() && !breaking_) {
+      breaking_ = true;
+      kick();
+    }
+  }
+
+  // ---- progress ----
+
+  bool pending() const {
+    if (!connected_.empty() || !losses_.empty() || breaking_) return true;
+    for (const Peer& p : peers_) {
+      if (p.link && p.link->has_completed()) return true;
+    }
+    return false;
+  }
+
+  void raise_pending(EventSink& sink) {
+    while (!connected_.empty()) {
+      const Rank peer = connected_.front();
+      connected_.pop_front();
+      peers_[peer].link->announced = true;
+      ++raised_;
+      sink.on_connected(peer);
+    }
+    for (Rank r = 0; r < static_cast<Rank>(peers_.size()); ++r) {
+      if (!peers_[r].link || !peers_[r].link->has_completed()) continue;
+      ++raised_;
+      sink.on_puts_completed(r, peers_[r].link->take_completed());
+    }
+    if (std::exchange(breaking_, false)) {
+      for (Rank r = 0; r < static_cast<Rank>(peers_.size()); ++r) {
+        if (peers_[r].link && peers_[r].link->broken()) end(r, sink);
+      }
+    }
+    while (!losses_.empty()) {
+      const auto [peer, why] = losses_.front();
+      losses_.pop_front();
+      ++raised_;
+      sink.on_peer_lost(peer, why);
+    }
+  }
+
+  // What the peer sent before its end is still raised.
+  void end(Rank peer, EventSink& sink) {
+    TcpLink* link = peers_[peer].link.get();
+    const uint64_t before = link->events();
+    link->drain(sink);
+    raised_ += static_cast<int>(link->events() - before);
+    if (peers_[peer].link.get() == link) lose(peer, link->why());
+  }
+
+  // true: events were raised.
+  bool read_stream(Rank peer, int number, EventSink& sink) {
+    TcpLink* link = peers_[peer].link.get();
+    const uint64_t before = link->events();
+    const bool good = link->receive(number, sink);
+    const uint64_t events = link->events() - before;
+    raised_ += static_cast<int>(events);
+    if (events > 0) hot_ = tag_of(peer, number);
+    if (!good && peers_[peer].link.get() == link) end(peer, sink);
+    return events > 0;
+  }
+
+  // The stream that spoke last is likely to speak next: one system call instead of two.
+  bool poll_hot(EventSink& sink) {
+    if (hot_ == 0) return false;
+    if (++turns_of_hot_ > kTurnsOfHot) {
+      turns_of_hot_ = 0;
+      return false;
+    }
+    const Rank peer = peer_of(hot_);
+    if (!is_current(hot_)) {
+      hot_ = 0;
+      return false;
+    }
+    return read_stream(peer, stream_of(hot_), sink);
+  }
+
+  static Rank peer_of(uint64_t tag) { return static_cast<Rank>(tag >> 8 & 0xFFFFFF); }
+  static int stream_of(uint64_t tag) { return static_cast<int>(tag & 0xFF); }
+  bool is_current(uint64_t tag) const {
+    const Rank peer = peer_of(tag);
+    return peers_[peer].link != nullptr && tag_of(peer, stream_of(tag)) == tag;
+  }
+
+  void poll_all(EventSink& sink) {
+    std::array<epoll_event, kEventsAtOnce> events;
+    ++counters_.system_calls;
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsAtOnce, 0);
+    for (int i = 0; i < count; ++i) {
+      const uint64_t tag = events[i].data.u64;
+      if ((tag & kStreamTag) == kGreeterTag) {
+        greeter_.on_event(static_cast<uint32_t>(tag));
+        take_from_greeter();
+        tick();
+      } else if ((tag & kStreamTag) == kTimerTag) {
+        on_timer();
+      } else if (is_current(tag)) {
+        on_stream(tag, events[i].events, sink);
+      }
+    }
+  }
+
+  void on_stream(uint64_t tag, uint32_t events, EventSink& sink) {
+    const Rank peer = peer_of(tag);
+    TcpLink* link = peers_[peer].link.get();
+    if (!link->complete()) {
+      lose(peer, "its socket was closed before the link was up");
+      return;
+    }
+    if (!link->announced) return;  // in connected_, raised before anything it brings
+    if ((events & EPOLLOUT) != 0) {
+      link->flush(stream_of(tag));
+      after_writing(*link);
+    }
+    if ((events & ~uint32_t{EPOLLOUT}) != 0) read_stream(peer, stream_of(tag), sink);
+  }
+
+  // ---- time ----
+
+  // Runs the timer while something may be given up.
+  void tick() {
+    const bool needed = !greeter_.idle() || std::any_of(peers_.begin(), peers_.end(), is_coming_up);
+    if (needed != ticking_) set_timer(needed, needed ? kTickNs : 0);
+  }
+  static bool is_coming_up(const Peer& p) { return p.link && !p.link->complete(); }
+
+  // Makes event_fd() readable now: there is something to raise.
+  void kick() { set_timer(ticking_, 1); }
+
+  void set_timer(bool ticking, long first_ns) {
+    ticking_ = ticking;
+    itimerspec when{};
+    when.it_value.tv_nsec = first_ns;
+    when.it_interval.tv_nsec = ticking ? kTickNs : 0;
+    ++counters_.system_calls;
+    timerfd_settime(timer_.get(), 0, &when, nullptr);
+  }
+
+  void on_timer() {
+    uint64_t ignored = 0;
+    ++counters_.system_calls;
+    [[maybe_unused]] const ssize_t n = read(timer_.get(), &ignored, sizeof(ignored));
+    greeter_.on_tick();
+    take_from_greeter();
+    for (Rank r = 0; r < static_cast<Rank>(peers_.size()); ++r) {
+      if (is_coming_up(peers_[r]) && peers_[r].link->deadline < now()) {
+        lose(r, fmt::format("no connection within {:.3g} s", timeout_));
+      }
+    }
+    tick();
+  }
+
+  const Rank rank_;
+  const double timeout_;
+  const TcpOptions options_;
+  FileDescriptor epoll_, timer_;
+  std::shared_ptr<TcpRegions> regions_ = std::make_shared<TcpRegions>();
+  TransportCounters counters_;
+  TcpGreeter greeter_;
+  std::vector<Peer> peers_;
+  std::vector<std::unique_ptr<TcpLink>> graveyard_;
+  std::deque<Rank> connected_;                       // not yet raised
+  std::deque<std::pair<Rank, std::string>> losses_;  // not yet raised
+  bool breaking_ = false;                            // some link's writing has failed
+  bool ticking_ = false;
+  uint64_t hot_ = 0;  // tag of the stream that spoke last
+  int turns_of_hot_ = 0;
+  int raised_ = 0;  // events of this poll
+};
+
+KINET_REGISTER_TRANSPORT(Tcp::type());
+
+}  // namespace
+}  // namespace kinet
