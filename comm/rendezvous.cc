@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 
@@ -24,6 +25,11 @@ std::string first_line(const char* path) {
 std::string namespace_number(const char* path) {
   struct stat status {};
   return stat(path, &status) == 0 ? std::to_string(status.st_ino) : std::string();
+}
+
+// Of items that only one of two ranks has.
+std::string item_text(const std::pair<std::string, std::string>& item) {
+  return item.first.empty() ? "nothing more" : fmt::format("{} ({})", item.first, item.second);
 }
 
 int rank_on_node(const std::vector<Member>& members, Rank rank) {
@@ -65,17 +71,23 @@ std::string random_token() {
 }
 
 std::string first_difference(const std::vector<JoinRequest>& requests) {
-  const JoinRequest& first = requests.front();
-  for (size_t item = 0; item < first.fingerprint.size(); ++item) {
-    const auto& [name, value] = first.fingerprint[item];
+  using Item = std::pair<std::string, std::string>;
+  const auto item_of = [&](size_t rank, size_t i) {
+    const auto& items = requests[rank].fingerprint;
+    return i < items.size() ? items[i] : Item{};
+  };
+  size_t longest = 0;
+  for (const JoinRequest& r : requests) longest = std::max(longest, r.fingerprint.size());
+  for (size_t i = 0; i < longest; ++i) {
+    const Item first = item_of(0, i);
     for (size_t r = 1; r < requests.size(); ++r) {
-      const auto& other = requests[r].fingerprint;
-      if (other.size() <= item || other[item].first != name) {
-        return fmt::format("{}: rank {} says nothing of it; is it another build?", name, r);
+      const Item other = item_of(r, i);
+      if (other == first) continue;
+      if (other.first == first.first) {
+        return fmt::format("{}: rank {} has {}, rank 0 has {}", first.first, r, other.second,
+                           first.second);
       }
-      if (other[item].second != value) {
-        return fmt::format("{}: rank {} has {}, rank 0 has {}", name, r, other[item].second, value);
-      }
+      return fmt::format("rank {} has {}, rank 0 has {}", r, item_text(other), item_text(first));
     }
   }
   return "";

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view kMagic = "KNTR";
 constexpr size_t kLengthBytes = 4;
-constexpr uint32_t kMaxMembers = 65536;     // ranks of a run
-constexpr size_t kMaxName = 1024;           // bytes of node and host
-constexpr uint32_t kMaxFingerprint = 1024;  // items
+constexpr uint32_t kMaxMembers = 65536;        // ranks of a run
+constexpr size_t kMaxName = 1024;              // bytes of node and host
+constexpr uint32_t kMaxFingerprint = 1 << 20;  // items; a line of a net is one
 
 void append_little_endian(uint64_t value, size_t bytes, std::string& out) {
   for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));

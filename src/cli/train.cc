@@ -17,8 +17,10 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/console.h"
+#include "src/cli/launch_flags.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
+#include "src/cli/run_fingerprint.h"
 #include "src/cli/signals.h"
 #include "src/cli/train_log.h"
 #include "src/solver/effective_files.h"
@@ -120,6 +122,7 @@ class Train : public Command {
     add_threads_flag(app, threads_);
     app.add_option("--seed", seed_, "seed of all random numbers; wins over random_seed");
     add_gpu_flag(app, gpu_);
+    add_launch_flags(app, launch_);
     app.add_flag("--quiet", quiet_, "print only warnings and the end");
   }
 
@@ -132,12 +135,21 @@ class Train : public Command {
         "--resume and --weights exclude each other\nhint: a .solverstate brings its weights; "
         "--weights begins at iteration 0 with weights that are there");
     if (!seed_.empty()) options_.seed = seed_of(seed_);
-    options_.threads = resolve_threads(threads_);
+    const RankIdentity me = resolve_launch(launch_);
     const auto config = SolverConfig::load(solver_, options_.set);
+    if (me.role == Role::kLauncher) return run_launcher(me, launch_);
+    if (me.role == Role::kRank) return train_as_rank(me, config);
+    options_.threads = resolve_threads(threads_);
     return train(config);
   }
 
  private:
+  int train_as_rank(const RankIdentity& me, const std::shared_ptr<const SolverConfig>& config) {
+    JoinedRun run = join_as_rank(me, run_fingerprint(*config, options_));
+    options_.threads = resolve_threads(threads_, me, run.world());
+    fail("the ranks have met, but training over several ranks is not in this build");
+  }
+
   int train(const std::shared_ptr<const SolverConfig>& config) {
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads the lines may go away; the run goes on
     Console console;
@@ -206,6 +218,7 @@ class Train : public Command {
   void add_common_flags(std::string& out) const {
     for (const std::string& assignment : options_.set) add_flag("--set", assignment, out);
     if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
+    out += launch_flags_text(launch_);
   }
 
   static void add_flag(const std::string& flag, const std::string& value, std::string& out) {
@@ -228,6 +241,7 @@ class Train : public Command {
 
   std::string solver_, out_, gpu_, seed_;
   SolverOptions options_;
+  LaunchFlags launch_;
   int threads_ = 0;
   bool quiet_ = false;
 };

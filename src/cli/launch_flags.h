@@ -1,0 +1,43 @@
+// Flags of commands that run on several ranks: who starts them, where they meet, what carries
+// bytes.
+#pragma once
+
+#include <string>
+
+#include "comm/join_run.h"
+#include "comm/launch.h"
+
+namespace CLI {
+class App;
+}
+
+namespace kinet {
+
+struct LaunchFlags {
+  LaunchSettings settings;  // --workers, --rank, --size, --rendezvous, --token-file
+  std::string transport;    // --transport; "": as comm_param says
+  bool verbose = false;     // --verbose: show what every rank prints
+};
+
+void add_launch_flags(CLI::App& app, LaunchFlags& flags);
+
+// Checks the flags and says who this process is. Throws Error.
+RankIdentity resolve_launch(const LaunchFlags& flags);
+
+// Starts this program again as the ranks of the run; returns the exit status.
+// REQUIRES: me.role == Role::kLauncher.
+int run_launcher(const RankIdentity& me, const LaunchFlags& flags);
+
+// Meets the others. `fingerprint`: what has to be equal in all ranks, beside the size and the
+// build. REQUIRES: me.role == Role::kRank.
+JoinedRun join_as_rank(const RankIdentity& me,
+                       const std::vector<std::pair<std::string, std::string>>& fingerprint);
+
+// What --threads 0 stands for in a rank: the cores divided by the ranks of this node. Where mpirun
+// or srun has bound the rank to some cores, those.
+int resolve_threads(int threads, const RankIdentity& me, const World& world);
+
+// "" or " --workers 4 --transport tcp": for the command that repeats or goes on with a run.
+std::string launch_flags_text(const LaunchFlags& flags);
+
+}  // namespace kinet
