@@ -24,6 +24,7 @@ class LocalStore {
   explicit LocalStore(int size)
       : size_(size), requests_(size), incarnations_(size, 0), left_(size, false) {}
   const std::string& token() const { return token_; }
+  int size() const { return size_; }
 
  private:
   friend class LocalRendezvous;

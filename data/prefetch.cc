@@ -40,11 +40,10 @@ void Prefetcher::work() {
     room_.wait(lock, [this] { return cancelled_ || has_work(); });
     if (cancelled_) return;
     Slot& slot = slots_[taken_++ % options_.depth];
-    const int64_t begin = next_begin_;
-    const int64_t end = maker_->end_of(begin, stop_at_epoch_end_);
-    next_begin_ = end;
+    const Reading reading = reading_at(next_begin_);
+    next_begin_ = slot.next = reading.next;
     lock.unlock();
-    maker_->make(begin, end, slot.batch, cancelled_);
+    maker_->make(reading.begin, reading.end, slot.batch, cancelled_);
     lock.lock();
     slot.ready = true;
     ready_.notify_one();
@@ -54,8 +53,9 @@ void Prefetcher::work() {
 Prefetcher::Slot& Prefetcher::wait_for_batch() {
   if (options_.depth == 0) {
     cancelled_ = false;
-    const int64_t end = maker_->end_of(position_, stop_at_epoch_end_);
-    maker_->make(position_, end, slots_[0].batch, cancelled_);
+    const Reading reading = reading_at(position_);
+    slots_[0].next = reading.next;
+    maker_->make(reading.begin, reading.end, slots_[0].batch, cancelled_);
     return slots_[0];
   }
   if (workers_.empty()) start();
@@ -74,7 +74,7 @@ void Prefetcher::consume(const std::function<void(const Batch&)>& use) {
   Slot& slot = wait_for_batch();
   if (slot.batch.error) std::rethrow_exception(slot.batch.error);
   use(slot.batch);
-  position_ = slot.batch.end;
+  position_ = slot.next;
   skipped_ += slot.batch.skipped;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -88,6 +88,22 @@ void Prefetcher::seek(int64_t position) {
   if (position == position_ && workers_.empty()) return;
   stop();
   position_ = position;
+}
+
+Prefetcher::Reading Prefetcher::reading_at(int64_t position) const {
+  if (workers_reading_ == 1) {
+    const int64_t end = maker_->end_of(position, stop_at_epoch_end_);
+    return {position, end, end};
+  }
+  const int64_t batch = maker_->batch_size();
+  const int64_t begin = position + worker_ * batch;
+  return {begin, begin + batch, position + workers_reading_ * batch};
+}
+
+void Prefetcher::partition(int64_t worker, int64_t workers) {
+  stop();
+  worker_ = worker;
+  workers_reading_ = workers;
 }
 
 void Prefetcher::stop_at_epoch_end(bool stop_there) {

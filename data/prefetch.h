@@ -49,12 +49,19 @@ class Prefetcher {
   int64_t position() const { return position_; }
   void seek(int64_t position);
   void stop_at_epoch_end(bool stop);
+  // Worker `worker` of `workers` (BatchSource::partition). REQUIRES: not with stop_at_epoch_end.
+  void partition(int64_t worker, int64_t workers);
   int64_t skipped() const { return skipped_; }  // in the batches consumed so far
 
  private:
   struct Slot {
     Batch batch;
+    int64_t next = 0;  // position after it
     bool ready = false;
+  };
+  // What is read at a position: [begin, end), after which the position is `next`.
+  struct Reading {
+    int64_t begin = 0, end = 0, next = 0;
   };
 
   void start();
@@ -62,11 +69,14 @@ class Prefetcher {
   void work();
   bool has_work() const;  // REQUIRES: mutex_ held
   Slot& wait_for_batch();
+  Reading reading_at(int64_t position) const;
 
   const std::unique_ptr<const BatchMaker> maker_;
   const PrefetchOptions options_;
   int64_t position_ = 0, skipped_ = 0;
-  bool stop_at_epoch_end_ = false;  // changes only while no worker runs
+  // These change only while no worker runs.
+  bool stop_at_epoch_end_ = false;
+  int64_t worker_ = 0, workers_reading_ = 1;
 
   std::mutex mutex_;
   std::condition_variable room_, ready_;

@@ -30,6 +30,9 @@ class PrefetchedSource : public BatchSource {
   int64_t batch_size() const override { return prefetcher_.maker().batch_size(); }
   int64_t position() const override { return prefetcher_.position(); }
   void seek(int64_t position) override { prefetcher_.seek(position); }
+  void partition(int64_t worker, int64_t workers) override {
+    prefetcher_.partition(worker, workers);
+  }
   void stop_at_epoch_end(bool stop) override { prefetcher_.stop_at_epoch_end(stop); }
   std::string describe() const override { return dataset().describe(); }
   int64_t skipped() const override { return prefetcher_.skipped(); }

@@ -106,6 +106,32 @@ TEST(Prefetch, SeekContinuesTheSequence) {
   }
 }
 
+// Workers that read together read what one reads with a batch that many times larger: mirroring and
+// crops, which follow the item, included. All stand at the same position.
+TEST(Prefetch, WorkersShareTheSequence) {
+  const auto dataset = std::make_shared<CountingDataset>(10, 4, 5);
+  for (int depth : {0, 1, 4}) {
+    const auto alone = prefetcher(dataset, 6, {0, 1});
+    std::vector<std::unique_ptr<Prefetcher>> workers;
+    for (int w = 0; w < 3; ++w) {
+      workers.push_back(prefetcher(dataset, 2, {depth, 2}));
+      workers.back()->partition(w, 3);
+    }
+    for (int batch = 0; batch < 12; ++batch) {
+      std::vector<int> together;
+      for (const auto& worker : workers) {
+        for (int label : labels(*worker, 1)) together.push_back(label);
+      }
+      EXPECT_EQ(together, labels(*alone, 1)) << "depth " << depth << ", batch " << batch;
+      for (const auto& worker : workers) EXPECT_EQ(worker->position(), alone->position());
+    }
+    workers[1]->seek(18);
+    alone->seek(18);
+    const std::vector<int> whole = labels(*alone, 1);
+    EXPECT_EQ(labels(*workers[1], 1), (std::vector<int>{whole[2], whole[3]}));
+  }
+}
+
 // B7: a pass covers the set exactly once for any batch size, and two passes are the same.
 TEST(Prefetch, PassOverTheEpoch) {
   const auto dataset = std::make_shared<CountingDataset>(7, 4, 5);

@@ -66,8 +66,8 @@ OptimizerSettings settings_of(const Json& json) {
   return s;
 }
 
-std::vector<Segment> segments_of(const Json& json) {
-  std::vector<Segment> segments{{0, LeastSquares::kInputs}, {LeastSquares::kBias, 1}};
+std::vector<ParameterSegment> segments_of(const Json& json) {
+  std::vector<ParameterSegment> segments{{0, LeastSquares::kInputs}, {LeastSquares::kBias, 1}};
   for (size_t i = 0; i < segments.size(); ++i) {
     if (json.contains("lr_mult")) segments[i].lr_mult = json["lr_mult"][i];
     if (json.contains("decay_mult")) segments[i].decay_mult = json["decay_mult"][i];
@@ -138,7 +138,7 @@ TEST(AdamW, DecayIsDecoupled) {
   s.weight_decay = 0.1F;
   const auto optimizer = make_optimizer("AdamW", s);
   std::vector<float> w{2, -4}, g{0, 0}, h(4);
-  const std::vector<Segment> segments{{0, 1, 1, 1}, {1, 1, 2, 0.5F}};
+  const std::vector<ParameterSegment> segments{{0, 1, 1, 1}, {1, 1, 2, 0.5F}};
   optimizer->update(segments, {1, 0.5, 1, 1}, {w, g, h});
   EXPECT_FLOAT_EQ(w[0], 2 * (1 - 0.5F * 0.1F));
   EXPECT_FLOAT_EQ(w[1], -4 * (1 - 0.5F * 2 * 0.1F * 0.5F));
@@ -163,7 +163,7 @@ TEST(AdamW, FollowsItsEquation) {
       const double c = std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
       const double decay = 0.05 * (kind == Regularization::kL2 ? x : (x > 0) - (x < 0));
       x -= 0.1 * (c * m / (std::sqrt(v) + 1e-8) + decay);
-      optimizer->update(std::vector<Segment>{{0, 1}}, {t, 0.1, 1, 1}, {w, g, h});
+      optimizer->update(std::vector<ParameterSegment>{{0, 1}}, {t, 0.1, 1, 1}, {w, g, h});
       EXPECT_NEAR(w[0], x, 2e-5) << "t = " << t;
     }
   }
@@ -179,10 +179,10 @@ class EveryType : public ::testing::TestWithParam<std::string> {
     const auto optimizer = make_optimizer(GetParam(), s);
     const size_t n = 200020;
     std::vector<float> w(n, padding), g(n, padding), h(n * optimizer->histories());
-    const std::vector<Segment> segments{
+    const std::vector<ParameterSegment> segments{
         {0, 120003, 1, 1}, {120016, 80000, 2, 0}, {200016, 3, 0, 1}};
     Rng rng(7);
-    for (const Segment& segment : segments) {
+    for (const ParameterSegment& segment : segments) {
       for (size_t i = 0; i < segment.count; ++i) w[segment.offset + i] = rng.gaussian();
     }
     for (int t = 1; t <= 3; ++t) {

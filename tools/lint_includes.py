@@ -30,7 +30,7 @@ ALLOWED = {
     "comm/verbs": ["src/base", "src/prototxt"],
     "src/sync": COMMON + ["src/optim", "comm/communicator.h", "comm/collectives.h"],
     "src/solver": COMMON + ["src/net", "src/optim", "src/sync", "data", "src/proto",
-                            "comm/communicator.h"],
+                            "comm/communicator.h", "comm/comm_fields.h"],
     "src/sim": COMMON + ["src/solver", "src/sync", "src/net", "src/optim", "data", "comm"],
     "src/cli": ANYTHING,
     "src": ANYTHING,  # main.cc

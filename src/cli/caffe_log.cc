@@ -34,8 +34,10 @@ std::vector<std::string> start_lines(const StartRecord& r) {
   out.push_back(fmt::format("Threads: {}", r.threads));
   if (r.batch > 0) {
     std::string data = fmt::format("Data: batch {}", r.batch);
-    if (r.iter_size > 1)
-      data += fmt::format(" x iter_size {} = {}", r.iter_size, r.batch * r.iter_size);
+    if (r.iter_size > 1) data += fmt::format(" x iter_size {}", r.iter_size);
+    if (r.workers > 1) data += fmt::format(" x {} workers", r.workers);
+    const int64_t images = r.batch * r.iter_size * r.workers;
+    if (images != r.batch) data += fmt::format(" = {}", images);
     if (r.train_items > 0) {
       data += fmt::format(" of {} training items; {:.6g} iterations an epoch",
                           with_commas(r.train_items), r.iterations_per_epoch);

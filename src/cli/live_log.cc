@@ -65,7 +65,7 @@ void LiveLog::measure(Clock::time_point now) {
   const Seconds since = now - measured_;
   if (since >= kMeasure) {
     const double images = static_cast<double>((state_.iteration - measured_iteration_) *
-                                              start_.batch * start_.iter_size);
+                                              start_.batch * start_.iter_size * start_.workers);
     state_.images_per_second = images / since.count();
     measured_ = now;
     measured_iteration_ = state_.iteration;

@@ -138,6 +138,11 @@ std::span<float> Net::gradient_arena() {
 
 std::span<float> Net::buffer_arena() { return {buffer_data_->data(), buffer_floats_}; }
 
+void Net::move_gradients(std::span<float> memory, std::shared_ptr<void> owner) {
+  KINET_CHECK(parameter_diff_ != nullptr, "net '{}' has no gradients", name());
+  parameter_diff_->move_to(memory, std::move(owner));
+}
+
 // Each block of memory once, however many tensors lie in it.
 uint64_t Net::activation_bytes() const {
   std::set<const Buffer*> blocks;

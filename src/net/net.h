@@ -88,6 +88,8 @@ class Net {
   std::span<float> parameter_arena();
   std::span<float> gradient_arena();
   std::span<float> buffer_arena();
+  // Puts the gradients into memory of others (Buffer::move_to): where a communicator can send them.
+  void move_gradients(std::span<float> memory, std::shared_ptr<void> owner);
 
   const std::vector<BatchSource*>& batch_sources() const { return sources_; }
   // What was decided and a user may want to know: copies made for in-place layers, and the like.

@@ -17,13 +17,13 @@ constexpr size_t kBlock = 2048;
 constexpr int64_t kFloatsPerThread = 16384;
 
 struct Block {
-  const Segment* segment;
+  const ParameterSegment* segment;
   size_t begin, end;  // within the segment
 };
 
-std::vector<Block> blocks_of(std::span<const Segment> segments) {
+std::vector<Block> blocks_of(std::span<const ParameterSegment> segments) {
   std::vector<Block> blocks;
-  for (const Segment& segment : segments) {
+  for (const ParameterSegment& segment : segments) {
     if (segment.lr_mult == 0) continue;  // frozen: neither weights nor history move
     for (size_t begin = 0; begin < segment.count; begin += kBlock) {
       blocks.push_back({&segment, begin, std::min(segment.count, begin + kBlock)});
@@ -53,7 +53,7 @@ int useful_threads(int threads, int64_t floats) {
 
 }  // namespace
 
-void Optimizer::update(std::span<const Segment> segments, const UpdateStep& step,
+void Optimizer::update(std::span<const ParameterSegment> segments, const UpdateStep& step,
                        const UpdateArenas& arenas) const {
   KINET_DCHECK(arenas.history.size() == arenas.weights.size() * static_cast<size_t>(histories()));
   const std::vector<Block> blocks = blocks_of(segments);
@@ -66,7 +66,7 @@ void Optimizer::update(std::span<const Segment> segments, const UpdateStep& step
   });
 }
 
-void Optimizer::update_block(const Segment& segment, size_t begin, size_t end,
+void Optimizer::update_block(const ParameterSegment& segment, size_t begin, size_t end,
                              const UpdateStep& step, const UpdateArenas& arenas) const {
   const size_t at = segment.offset + begin;
   const float lambda = settings_.weight_decay * segment.decay_mult;

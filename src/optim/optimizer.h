@@ -36,7 +36,7 @@ struct OptimizerSettings {
 };
 
 // One parameter's place in the arenas.
-struct Segment {
+struct ParameterSegment {
   size_t offset = 0, count = 0;  // floats
   float lr_mult = 1, decay_mult = 1;
 };
@@ -76,7 +76,7 @@ class Optimizer {
   virtual int histories() const = 0;
 
   // One update of all segments. REQUIRES: history.size() == histories() * weights.size()
-  void update(std::span<const Segment> segments, const UpdateStep& step,
+  void update(std::span<const ParameterSegment> segments, const UpdateStep& step,
               const UpdateArenas& arenas) const;
 
  protected:
@@ -87,8 +87,8 @@ class Optimizer {
   const OptimizerSettings settings_;
 
  private:
-  void update_block(const Segment& segment, size_t begin, size_t end, const UpdateStep& step,
-                    const UpdateArenas& arenas) const;
+  void update_block(const ParameterSegment& segment, size_t begin, size_t end,
+                    const UpdateStep& step, const UpdateArenas& arenas) const;
 };
 
 // What a registered rule tells about itself.

@@ -31,13 +31,13 @@ std::vector<std::string> weight_files(const std::string& text, const Position& w
 
 // Where a source stands that gave its batches without a break. Three counts of an int each may
 // give more than 64 bits hold.
-int64_t position_after(int64_t iteration, int64_t iter_size, const BatchSource& source,
+int64_t position_after(int64_t iteration, int64_t batches_an_update, const BatchSource& source,
                        const std::string& state) {
-  const int64_t batches = iteration * iter_size;
+  const int64_t batches = iteration * batches_an_update;
   KINET_CHECK(batches <= (int64_t{1} << 53) / source.batch_size(),
               "{}: {} iterations of {} batches of {} are more than a run can count: damaged, or "
               "iter_size or batch_size is too large",
-              state, iteration, iter_size, source.batch_size());
+              state, iteration, batches_an_update, source.batch_size());
   return batches * source.batch_size();
 }
 
@@ -138,7 +138,7 @@ void Solver::Impl::restore_positions(const Snapshot& state) {
     const std::string& layer = train->layer(layer_of_source(*train, source)).name();
     const auto found = saved.find(layer);
     if (found == saved.end()) {
-      source->seek(position_after(iteration, settings.iter_size, *source, state.path));
+      source->seek(position_after(iteration, batches_an_update(), *source, state.path));
       continue;
     }
     if (found->second.items != source->items()) {

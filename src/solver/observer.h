@@ -26,6 +26,7 @@ struct StartRecord {
   std::vector<std::string> weights;           // .caffemodel files it began with
   int64_t parameters = 0;
   int64_t batch = 0, iter_size = 1, train_items = 0;  // 0: unknown (no data layer)
+  int workers = 1;                                    // that train together
   double iterations_per_epoch = 0;
   std::string history;  // "empty" or "restored (2 entries a parameter)"
 };

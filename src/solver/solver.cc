@@ -113,6 +113,9 @@ void Solver::Impl::build_nets() {
                 config->path(), i);
   }
   for (const std::string& note : train->notes()) observer.on_note(note);
+  for (BatchSource* source : train->batch_sources()) {
+    source->partition(options.worker, options.workers);
+  }
   early_stop = std::make_unique<EarlyStop>(config->params().message("early_stop_param"),
                                            tests.empty() ? nullptr : tests.front().get());
 }
@@ -141,7 +144,7 @@ void Solver::Impl::find_end() {
               "max_epochs needs a train net that reads a data set\nhint: use max_iter");
     }
     const double items = params.get_double("max_epochs") * static_cast<double>(source->items());
-    const auto step = static_cast<double>(source->batch_size() * settings.iter_size);
+    const auto step = static_cast<double>(source->batch_size() * batches_an_update());
     const double most = std::numeric_limits<int32_t>::max();  // what a state can count to
     const auto iterations = static_cast<int64_t>(std::min(std::ceil(items / step), most));
     if (iterations < end) end = iterations, end_reason = "max_epochs";
@@ -180,6 +183,14 @@ Solver::~Solver() = default;
 
 FinishRecord Solver::run(SolverControl& control) { return impl_->run(control); }
 
+void Solver::attach(Bsp& bsp) {
+  KINET_CHECK(bsp.workers() == impl_->options.workers && bsp.rank() == impl_->options.worker,
+              "worker {} of {} cannot be rank {} of {}", impl_->options.worker,
+              impl_->options.workers, bsp.rank(), bsp.workers());
+  impl_->train->move_gradients(bsp.gradients(), bsp.owner());
+  impl_->bsp = &bsp;
+}
+
 void Solver::step() {
   impl_->compute_gradient(nullptr);
   impl_->apply_update();
@@ -193,6 +204,8 @@ const std::vector<std::string>& Solver::weights() const { return impl_->weights;
 double Solver::loss() const { return impl_->loss; }
 Net& Solver::train_net() { return *impl_->train; }
 Net& Solver::test_net(int index) { return *impl_->tests[index]; }
+size_t Solver::gradient_floats() const { return impl_->train->gradient_arena().size(); }
+size_t Solver::buffer_floats() const { return impl_->train->buffer_arena().size(); }
 std::span<const float> Solver::history() const { return impl_->history; }
 
 }  // namespace kinet

@@ -18,6 +18,8 @@
 
 namespace kinet {
 
+class Bsp;  // src/sync/bsp.h
+
 // What flags add to a solver file.
 struct SolverOptions {
   int threads = 0;                   // 0: all cores
@@ -26,6 +28,7 @@ struct SolverOptions {
   std::vector<std::string> weights;  // .caffemodel files to copy by layer name
   std::vector<std::string> set;      // "base_lr=0.02": solver fields that win over the file
   std::string output_folder;         // run directory: snapshots with a relative prefix go below it
+  int worker = 0, workers = 1;       // of the workers that train together, this is which
 };
 
 // Wishes of the user while the loop runs; looked at after every iteration (and test batch).
@@ -67,6 +70,10 @@ class Solver {
          SolverObserver& observer);
   ~Solver();
 
+  // Trains together with the other workers from now on. REQUIRES: options.workers > 1, before run()
+  // or step(); `bsp` outlives this solver's last call. Worker 0 alone tests and writes snapshots.
+  void attach(Bsp& bsp);
+
   // Runs to max_iter, early stop or the user's wish. Throws a run-time Error when the loss or
   // gradient is no longer finite (names iteration, layer and blob; nothing of it is applied).
   FinishRecord run(SolverControl& control);
@@ -81,6 +88,8 @@ class Solver {
   double loss() const;                              // of the last step, averaged over iter_size
   Net& train_net();
   Net& test_net(int index);
+  size_t gradient_floats() const;  // of the arenas, for attach()
+  size_t buffer_floats() const;
   std::span<const float> history() const;  // optimizer state, all entries
 
  private:

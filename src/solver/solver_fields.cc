@@ -1,4 +1,5 @@
 // The fields of solver.prototxt: Caffe's, and kinet's own at the end.
+#include "comm/comm_fields.h"
 #include "src/optim/lr_policy.h"
 #include "src/solver/solver.h"
 
@@ -102,6 +103,7 @@ std::vector<Field> own_fields() {
           float_field("warmup_start_lr", "",
                       "rate that warm-up starts from; default: base_lr / (warmup_iter + 1)"),
           message_field("early_stop_param", early_stop_fields(), "early stop"),
+          message_field("comm_param", comm_fields(), "how the workers of a run talk"),
           enum_field("on_snapshot_error", {{"CONTINUE", 0}, {"STOP", 1}}, "CONTINUE",
                      "what a snapshot that cannot be written does to the run")};
 }

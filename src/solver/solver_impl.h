@@ -16,6 +16,7 @@
 #include "src/solver/early_stop.h"
 #include "src/solver/solver.h"
 #include "src/solver/test_pass.h"
+#include "src/sync/bsp.h"
 
 namespace kinet {
 
@@ -43,8 +44,18 @@ struct Solver::Impl {
   // --- step.cc
   // Forward and backward, iter_size times; throws when not finite. false: control->stop_now was set
   // in between, and everything is as it was before.
-  bool compute_gradient(const SolverControl* control);
+  bool compute_gradient(SolverControl* control);
   void undo_iteration(const std::vector<int64_t>& positions);
+  // Sums the gradients of all workers; false: they agreed to stop, and nothing of this iteration
+  // is applied.
+  bool exchange_gradients(SolverControl* control, const std::vector<int64_t>& positions);
+  [[noreturn]] void stop_for_loss(const Error& error);  // another worker is lost
+  bool leader() const { return options.worker == 0; }
+  void note(const std::string& phase);
+  int64_t batches_an_update() const { return settings.iter_size * options.workers; }
+  int64_t pass_number(int64_t micro) const {
+    return (iteration * settings.iter_size + micro) * options.workers + options.worker;
+  }
   void apply_update();
   [[noreturn]] void stop_non_finite(const std::vector<int64_t>& positions);
   std::vector<int64_t> positions() const;
@@ -83,7 +94,7 @@ struct Solver::Impl {
   std::vector<std::unique_ptr<Net>> tests;  // bound to `train`: destroyed before it
   std::vector<std::optional<int64_t>> test_batches;
   std::unique_ptr<Optimizer> optimizer;
-  std::vector<Segment> segments;
+  std::vector<ParameterSegment> segments;
   std::vector<float> history;
   std::unique_ptr<EarlyStop> early_stop;
 
@@ -93,6 +104,10 @@ struct Solver::Impl {
   double loss = 0, norm = 0;          // of the last gradient
   double rate = 0;                    // of the last update
   std::vector<float> buffers_before;  // the buffer arena as this iteration found it
+  Bsp* bsp = nullptr;                 // null: this worker trains alone
+  bool stop_agreed = false;           // by all workers
+  bool snapshot_agreed = false;       // for the end of this iteration
+  std::string early_reason;           // why this worker wants all to stop, or ""
   std::deque<double> recent;          // the last losses, at most average_loss
   int64_t tested_iteration = -1;      // of the last whole test
 

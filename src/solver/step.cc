@@ -12,7 +12,8 @@ namespace kinet {
 
 // Equation: loss and gradient are means over the micro-batches, so that iter_size batches of n give
 // the same update as one batch of n * iter_size.
-bool Solver::Impl::compute_gradient(const SolverControl* control) {
+bool Solver::Impl::compute_gradient(SolverControl* control) {
+  note("computing the gradient");
   const std::vector<int64_t> before = positions();
   const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
   buffers_before.assign(buffers.begin(), buffers.end());
@@ -20,20 +21,70 @@ bool Solver::Impl::compute_gradient(const SolverControl* control) {
   double sum = 0;
   for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
     if (control != nullptr && control->stop_now) {
+      if (bsp != nullptr) break;  // the others have to hear of it
       undo_iteration(before);
       return false;
     }
-    const Context c = context(Phase::kTrain, iteration * settings.iter_size + micro);
+    const Context c = context(Phase::kTrain, pass_number(micro));
     sum += train->forward(c);
     if (std::isfinite(sum)) train->backward(c);
   }
   const auto count = static_cast<double>(settings.iter_size);
   loss = sum / count;
-  norm = gradient_norm(train->gradient_arena(), threads) / count;
+  if (bsp != nullptr && !exchange_gradients(control, before)) return false;
+  norm = gradient_norm(train->gradient_arena(), threads) / static_cast<double>(batches_an_update());
   if (!std::isfinite(loss) || !std::isfinite(norm)) stop_non_finite(before);
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
   return true;
+}
+
+bool Solver::Impl::exchange_gradients(SolverControl* control,
+                                      const std::vector<int64_t>& before) {
+  WorkerStep step;
+  step.loss = loss;
+  step.finite = std::isfinite(loss);
+  step.stop = !early_reason.empty() || (control != nullptr && control->stop);
+  step.stop_now = control != nullptr && control->stop_now;
+  step.snapshot = control != nullptr && control->snapshot.exchange(false);
+  note("waiting for the gradients of the others");
+  GlobalStep all;
+  try {
+    if (!bsp->reduce(step, control == nullptr ? nullptr : &control->stop_now, all)) {
+      fail_runtime("stopped while waiting for the other workers");
+    }
+  } catch (const Error& error) {
+    undo_iteration(before);
+    stop_for_loss(error);
+  }
+  if (all.stop_now && control != nullptr) control->stop_now = true;
+  snapshot_agreed = all.snapshot;
+  stop_agreed = all.stop || all.stop_now;
+  if (stop_agreed) {
+    undo_iteration(before);
+    return false;
+  }
+  loss = all.not_finite.empty() ? all.loss : NAN;
+  return true;
+}
+
+// All workers have the same weights, so the first that is still there can save them.
+void Solver::Impl::stop_for_loss(const Error& error) {
+  std::string saved = last_snapshot.empty() ? "none" : last_snapshot;
+  if (bsp->writer() == options.worker && settings.snapshot_after_train) {
+    try {
+      saved = snapshot();
+      observer.on_snapshot(iteration, saved);
+    } catch (const Error& failure) {
+      observer.on_warning(fmt::format("no snapshot of iteration {}: {}", iteration, failure.what()));
+    }
+  }
+  fail_runtime("iteration {}: {}\n  training stops, this update is not applied; last snapshot: {}",
+               iteration, error.what(), saved);
+}
+
+void Solver::Impl::note(const std::string& phase) {
+  if (bsp != nullptr) bsp->note(iteration, phase);
 }
 
 // Before the update only the position of the data and the buffers have changed.
@@ -53,10 +104,11 @@ void Solver::Impl::apply_update() {
         iteration, rate, last_snapshot.empty() ? "none" : last_snapshot, policy.policy);
   }
   step.threads = threads;
-  double scale = 1 / static_cast<double>(settings.iter_size);
+  double scale = 1 / static_cast<double>(batches_an_update());
   if (settings.clip > 0 && norm > settings.clip) scale *= settings.clip / norm;
   step.gradient_scale = static_cast<float>(scale);
   optimizer->update(segments, step, {train->parameter_arena(), train->gradient_arena(), history});
+  if (bsp != nullptr) bsp->average(train->buffer_arena());
   ++iteration;
 }
 
@@ -65,10 +117,13 @@ void Solver::Impl::stop_non_finite(const std::vector<int64_t>& before) {
   seek(before);
   std::string place;
   for (int64_t micro = 0; micro < settings.iter_size && place.empty(); ++micro) {
-    place = train->find_non_finite(context(Phase::kTrain, iteration * settings.iter_size + micro));
+    place = train->find_non_finite(context(Phase::kTrain, pass_number(micro)));
   }
   undo_iteration(before);
-  if (place.empty()) place = "the sum of the gradients over iter_size";
+  if (place.empty()) {
+    place = bsp != nullptr ? "another worker, or the sum over the workers"
+                           : "the sum of the gradients over iter_size";
+  }
   fail_runtime(
       "iteration {}: {} is not finite; training stops and this update is not applied\n"
       "  first found in {}\n  last snapshot: {}\n"

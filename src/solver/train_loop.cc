@@ -26,13 +26,15 @@ FinishRecord Solver::Impl::run(SolverControl& control) {
   observer.on_start(start_record());
   std::string reason;
   while (reason.empty()) {
-    if (stop_wanted(control)) {
-      reason = "interrupted";
+    if (bsp == nullptr ? stop_wanted(control) : stop_agreed) {
+      reason = early_reason.empty() ? "interrupted" : early_reason;
     } else if (iteration >= end) {
       reason = end_reason;
-    } else if (test_due()) {
+    } else if (test_due() && !stop_wanted(control)) {
+      note("testing");
       test_and_tell(&control);
-      if (tested_iteration == iteration && early_stop->should_stop()) reason = early_stop->reason();
+      const bool enough = tested_iteration == iteration && early_stop->should_stop();
+      if (enough) (bsp == nullptr ? reason : early_reason) = early_stop->reason();
     } else {
       iterate(control);
     }
@@ -53,17 +55,18 @@ void Solver::Impl::iterate(SolverControl& control) {
   train_seconds += now() - begin;
   ++since_display;
   observer.on_iteration(iteration, loss);
-  const bool asked = control.snapshot.exchange(false);
+  const bool asked = bsp == nullptr ? control.snapshot.exchange(false) : snapshot_agreed;
   if (asked || due(settings.snapshot, iteration)) snapshot_or_warn();
 }
 
 FinishRecord Solver::Impl::finish(const SolverControl& control, const std::string& reason) {
+  if (bsp != nullptr) bsp->finish();
   if (settings.snapshot_after_train && !control.stop_now && snapshot_tried != iteration) {
     snapshot_or_warn();
   }
   if (!stop_wanted(control)) {
     if (due(settings.display, iteration) && since_display > 0) display();
-    if (tested_iteration != iteration) test_and_tell(&control);
+    if (leader() && tested_iteration != iteration) test_and_tell(&control);
   }
   FinishRecord record;
   record.iteration = iteration;
@@ -78,7 +81,7 @@ FinishRecord Solver::Impl::finish(const SolverControl& control, const std::strin
 }
 
 bool Solver::Impl::test_due() const {
-  return !tests.empty() && due(settings.test_interval, iteration) &&
+  return leader() && !tests.empty() && due(settings.test_interval, iteration) &&
          tested_iteration != iteration && (iteration > 0 || settings.test_initialization);
 }
 
@@ -107,11 +110,12 @@ StartRecord Solver::Impl::start_record() const {
   r.weights = weights;
   r.parameters = train->parameter_count();
   r.iter_size = settings.iter_size;
+  r.workers = options.workers;
   if (const BatchSource* source = train_source()) {
     r.batch = source->batch_size();
     r.train_items = source->items();
     r.iterations_per_epoch =
-        static_cast<double>(r.train_items) / static_cast<double>(r.batch * r.iter_size);
+        static_cast<double>(r.train_items) / static_cast<double>(r.batch * batches_an_update());
   }
   const int entries = optimizer->histories();
   r.history = resumed_from.empty() ? "empty"
@@ -139,7 +143,7 @@ void Solver::Impl::display() {
     r.iterations_per_second = static_cast<double>(since_display) / train_seconds;
   }
   if (const BatchSource* source = train_source()) {
-    const auto images = static_cast<double>(source->batch_size() * settings.iter_size);
+    const auto images = static_cast<double>(source->batch_size() * batches_an_update());
     r.images_per_second = r.iterations_per_second * images;
     r.epoch = static_cast<double>(iteration) * images / static_cast<double>(source->items());
   }
@@ -152,6 +156,8 @@ void Solver::Impl::display() {
 // A snapshot that cannot be written costs no training: the run goes on (on_snapshot_error), and the
 // snapshots before stay.
 void Solver::Impl::snapshot_or_warn() {
+  if (!leader()) return;
+  note("writing a snapshot");
   check_finite();
   failed_snapshot.clear();
   try {

@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kAlignment = 64;  // bytes: one cache line, one AVX-512 register
 }
 
-void Buffer::Free::operator()(float* p) const { std::free(p); }
-
 void Buffer::reserve(size_t floats) {
   if (floats <= capacity_) return;
   check_memory(floats, "one tensor");
@@ -23,8 +21,16 @@ void Buffer::reserve(size_t floats) {
   auto* p = static_cast<float*>(std::aligned_alloc(kAlignment, bytes));
   if (p == nullptr) fail_runtime("out of memory: {} asked for one tensor", human_bytes(bytes));
   std::memset(p, 0, bytes);
-  data_.reset(p);
+  data_.reset(p, [](float* memory) { std::free(memory); });
   capacity_ = floats;
+}
+
+void Buffer::move_to(std::span<float> memory, std::shared_ptr<void> owner) {
+  KINET_CHECK(memory.size() >= capacity_, "a buffer of {} floats does not fit into {}", capacity_,
+              memory.size());
+  if (capacity_ > 0) std::memcpy(memory.data(), data_.get(), capacity_ * sizeof(float));
+  data_ = std::shared_ptr<float[]>(std::move(owner), memory.data());
+  capacity_ = memory.size();
 }
 
 Tensor::Tensor(const Shape& shape, bool with_diff)

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "src/tensor/shape.h"
 
@@ -25,15 +26,16 @@ class Buffer {
   // Makes room for `floats`; contents are kept only when no growth is needed. Throws a set-up Error
   // at once when that is more than the machine's memory, a run-time one when none is left.
   void reserve(size_t floats);
+  // Moves to memory of others (an arena whose bytes travel), with what it holds; the rest of
+  // `memory` keeps its values. `owner` keeps the memory alive. REQUIRES: 64-byte aligned, no smaller
+  // than capacity(). All views follow.
+  void move_to(std::span<float> memory, std::shared_ptr<void> owner);
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
   size_t capacity() const { return capacity_; }
 
  private:
-  struct Free {
-    void operator()(float* p) const;
-  };
-  std::unique_ptr<float[], Free> data_;
+  std::shared_ptr<float[]> data_;
   size_t capacity_ = 0;
 };
 

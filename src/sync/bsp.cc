@@ -1,0 +1,121 @@
+#include "src/sync/bsp.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace kinet {
+namespace {
+
+constexpr uint8_t kFinishedKind = kSyncKind;  // message: this worker needs nothing any more
+constexpr size_t kFloatsPerLine = 16;
+
+// Places in the tail behind the gradients.
+enum Tail : size_t { kLoss, kStop, kStopNow, kSnapshot, kNotFinite };
+
+size_t round_up(size_t floats) {
+  return (floats + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
+}
+
+size_t tail_floats(int workers) { return round_up(kNotFinite + static_cast<size_t>(workers)); }
+
+}  // namespace
+
+// Layout of the region in floats: gradients, padded | tail | buffers, padded.
+Bsp::Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions& options)
+    : comm_(comm),
+      gradients_(round_up(gradients)),
+      buffers_(buffers),
+      options_(options),
+      finished_(comm.size(), false) {
+  const size_t floats = gradients_ + tail_floats(comm.size()) + round_up(buffers);
+  memory_ = std::make_shared<SharedMemory>(floats * sizeof(float), "kinet gradients");
+  region_ = comm.adopt({memory_->data(), memory_->bytes(), memory_->fd()});
+  comm_.on_message(kFinishedKind,
+                   [this](Rank from, std::span<const std::byte>) { finished_[from] = true; });
+  collectives_ = std::make_unique<Collectives>(comm_, *region_, CollectiveOptions{});
+}
+
+Bsp::~Bsp() { comm_.on_message(kFinishedKind, nullptr); }
+
+std::span<float> Bsp::gradients() const {
+  return {reinterpret_cast<float*>(memory_->data()), gradients_};
+}
+
+float* Bsp::tail() const { return reinterpret_cast<float*>(memory_->data()) + gradients_; }
+
+bool Bsp::reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, GlobalStep& global) {
+  const size_t tail_size = tail_floats(workers());
+  float* t = tail();
+  std::fill_n(t, tail_size, 0.0F);
+  t[kLoss] = step.finite ? static_cast<float>(step.loss) : 0.0F;
+  t[kStop] = step.stop ? 1.0F : 0.0F;
+  t[kStopNow] = step.stop_now ? 1.0F : 0.0F;
+  t[kSnapshot] = step.snapshot ? 1.0F : 0.0F;
+  t[kNotFinite + static_cast<size_t>(rank())] = step.finite ? 0.0F : 1.0F;
+  const auto ticket = collectives_->all_reduce(0, gradients_ + tail_size);
+  wait(ticket, fmt::format("the gradients of iteration {}", step_), interrupted);
+  if (!collectives_->done(ticket)) return false;
+  ++step_;
+  global.loss = t[kLoss] / static_cast<double>(workers());
+  global.stop = t[kStop] > 0;
+  global.stop_now = t[kStopNow] > 0;
+  global.snapshot = t[kSnapshot] > 0;
+  global.not_finite.clear();
+  for (Rank r = 0; r < workers(); ++r) {
+    if (t[kNotFinite + static_cast<size_t>(r)] > 0) global.not_finite.push_back(r);
+  }
+  return true;
+}
+
+void Bsp::average(std::span<float> buffers) {
+  KINET_DCHECK(buffers.size() == buffers_);
+  if (buffers.empty()) return;
+  float* place = tail() + tail_floats(workers());
+  std::copy(buffers.begin(), buffers.end(), place);
+  const auto ticket = collectives_->all_reduce(
+      static_cast<size_t>(place - reinterpret_cast<float*>(memory_->data())), buffers.size());
+  wait(ticket, "the batch-norm statistics of all workers", nullptr);
+  const auto workers_float = static_cast<float>(workers());
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i] = place[i] / workers_float;
+}
+
+void Bsp::wait(Ticket ticket, const std::string& what,
+               const std::atomic<bool>* interrupted) {
+  const double begin = comm_.now();
+  comm_.wait_until(
+      [&] { return collectives_->done(ticket) || (interrupted != nullptr && *interrupted); },
+      options_.timeout, what);
+  waiting_ += comm_.now() - begin;
+}
+
+double Bsp::take_waiting() { return std::exchange(waiting_, 0.0); }
+
+// A worker that has left needs nothing either: it left only after all had come to the end.
+void Bsp::finish() {
+  for (Rank r = 0; r < workers(); ++r) {
+    if (r != rank()) comm_.send(r, kFinishedKind, {});
+  }
+  comm_.wait_until(
+      [this] {
+        for (Rank r = 0; r < workers(); ++r) {
+          if (r != rank() && !finished_[r] && comm_.state(r) == PeerState::kAlive) return false;
+        }
+        return true;
+      },
+      options_.timeout, "all workers to come to the end");
+}
+
+Rank Bsp::writer() const {
+  Rank r = 0;
+  while (r < rank() && comm_.state(r) != PeerState::kAlive) ++r;
+  return r;
+}
+
+void Bsp::note(int64_t iteration, const std::string& phase) {
+  comm_.note_progress(static_cast<uint64_t>(iteration) + 1, phase);
+}
+
+}  // namespace kinet

@@ -1,0 +1,93 @@
+// Bulk-synchronous training over all-reduce: every worker computes the gradient of its own batch,
+// the gradients are summed, every worker applies the same update. There is no server.
+//
+// Equation:  g = (1/N) sum_r g_r     summed in rank order, so that it depends on N alone
+//            w <- w - update(g)      the same bits on every worker
+// N workers with batch B so make the update of one worker with batch N B (nets without batch norm;
+// batch norm takes its statistics per worker, and its stored ones are averaged over the workers).
+//
+// What the workers have to agree on besides travels behind the gradients in the same all-reduce:
+//   [ gradients | loss, stop, stop now, snapshot, not finite by rank ]
+// so all stop at the same iteration, and none applies what another one cannot.
+//
+// Failures: a lost worker ends the run of all (Error naming it); nothing of that iteration is
+// applied. Thread safety: one thread, the solver's.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "comm/communicator.h"
+#include "src/base/shared_memory.h"
+
+namespace kinet {
+
+// What one worker says about its gradient, and wants.
+struct WorkerStep {
+  double loss = 0;
+  bool finite = true;
+  bool stop = false, stop_now = false, snapshot = false;
+};
+
+// What came of all.
+struct GlobalStep {
+  double loss = 0;                                        // mean over the workers
+  std::vector<Rank> not_finite;                           // whose gradient or loss is not finite
+  bool stop = false, stop_now = false, snapshot = false;  // one of them wants it
+};
+
+struct BspOptions {
+  double timeout = 600;  // seconds that a worker may be waited for while it gives signs of life
+};
+
+class Bsp {
+ public:
+  // Collective. `gradients` and `buffers`: floats of the net's arenas. Throws Error when the ranks
+  // do not come together.
+  Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions& options);
+  ~Bsp();
+
+  Rank rank() const { return comm_.rank(); }
+  int workers() const { return comm_.size(); }
+
+  // Where the gradients have to lie (Net::move_gradients), and what keeps that memory alive.
+  std::span<float> gradients() const;
+  std::shared_ptr<void> owner() const { return memory_; }
+
+  // Sums the gradients of all workers in place and agrees on the rest. `interrupted` (may be null)
+  // ends the wait: false is returned, and the run cannot go on.
+  bool reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, GlobalStep& global);
+  // The mean over the workers, in place: the stored statistics of batch norm.
+  void average(std::span<float> buffers);
+
+  // All workers have come to the end; nobody needs anything of anybody afterwards.
+  void finish();
+  // The lowest rank that is alive: writes the snapshot when the others are lost.
+  Rank writer() const;
+  // "rank 2 (host a, process 77) is lost: ...", or "".
+  std::string first_loss() const { return comm_.first_loss(); }
+  // For heartbeats: what this worker does.
+  void note(int64_t iteration, const std::string& phase);
+  // Seconds spent waiting for others since the last call.
+  double take_waiting();
+
+ private:
+  void wait(Ticket ticket, const std::string& what,
+            const std::atomic<bool>* interrupted);
+  float* tail() const;
+
+  Communicator& comm_;
+  const size_t gradients_, buffers_;
+  const BspOptions options_;
+  std::shared_ptr<SharedMemory> memory_;
+  std::unique_ptr<Region> region_;
+  std::unique_ptr<Collectives> collectives_;
+  int64_t step_ = 0;
+  std::vector<bool> finished_;  // by rank: it said so
+  double waiting_ = 0;
+};
+
+}  // namespace kinet

@@ -1,0 +1,190 @@
+// Training together by all-reduce: workers as threads of this process, over inproc.
+// ctest: labels=unit,core,threads timeout=120
+#include "src/sync/bsp.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <thread>
+
+#include "comm/local_rendezvous.h"
+#include "comm/transports/inproc.h"
+#include "tests/solver_helpers.h"
+
+namespace kinet {
+namespace {
+
+// One worker as a test sees it: its solver attached to the others, and what it ended with.
+struct Worker {
+  std::unique_ptr<TestRun> run;
+  FinishRecord end;
+  std::string error;
+};
+
+class BspTest : public SolverTest {
+ protected:
+  // Runs `workers` solvers on the same file; `before` may hook into a worker before it starts.
+  std::vector<Worker> train(const std::string& text, int workers,
+                            const std::function<void(int, TestRun&)>& before = nullptr) {
+    std::vector<Worker> out(workers);
+    const auto store = std::make_shared<LocalStore>(workers);
+    const auto hub = std::make_shared<InprocHub>();
+    std::vector<std::thread> threads;
+    threads.reserve(workers);
+    for (int r = 0; r < workers; ++r) {
+      threads.emplace_back([&, r] { work(text, r, store, hub, out[r], before); });
+    }
+    for (std::thread& t : threads) t.join();
+    return out;
+  }
+
+ private:
+  void work(const std::string& text, int rank, const std::shared_ptr<LocalStore>& store,
+            const std::shared_ptr<InprocHub>& hub, Worker& out,
+            const std::function<void(int, TestRun&)>& before) {
+    try {
+      SolverOptions options = options_;
+      options.worker = rank;
+      options.workers = store->size();
+      out.run = std::make_unique<TestRun>(text, options);
+      auto rendezvous = std::make_unique<LocalRendezvous>(store);
+      JoinRequest request;
+      request.rank = rank;
+      request.size = options.workers;
+      request.node = node_id();
+      const World world = rendezvous->join(request, 30);
+      CommOptions comm_options;
+      comm_options.heartbeats = false;  // a sanitizer on a busy machine is slow
+      comm_options.runtime.inproc = hub;
+      Communicator comm(world, std::move(rendezvous), comm_options);
+      Bsp bsp(comm, out.run->solver->gradient_floats(), out.run->solver->buffer_floats(), {});
+      out.run->solver->attach(bsp);
+      if (before) before(rank, *out.run);
+      try {
+        out.end = out.run->run();
+        comm.leave();
+      } catch (const Error& error) {
+        comm.abort(error.what());
+        throw;
+      }
+    } catch (const Error& error) {
+      out.error = error.what();
+    }
+  }
+};
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(double{a[i]} - double{b[i]}, 2);
+    size += std::pow(double{b[i]}, 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+const std::string kFields =
+    "base_lr: 0.1 momentum: 0.9 weight_decay: 0.001 max_iter: 50 display: 10 random_seed: 5 ";
+const std::string kDropout =
+    "layer { name: 'drop' type: 'Dropout' bottom: 'ip1' top: 'ip1' }\n" + kRelu;
+
+// The law of synchronous training: N workers of batch B are one worker of batch N B, masks of
+// Dropout included, since these follow the sample.
+TEST_F(BspTest, WorkersMakeTheUpdateOfOneWithTheirBatchesTogether) {
+  for (const int workers : {2, 3, 4}) {
+    const auto together = train(solver_text(net(kDropout, 3), kFields + kNoSnapshot), workers);
+    TestRun alone(solver_text(net(kDropout, 3 * workers), kFields + kNoSnapshot), options_);
+    alone.run();
+    for (const Worker& w : together) {
+      ASSERT_EQ(w.error, "");
+      EXPECT_EQ(w.end.iteration, 50);
+      EXPECT_LE(distance(state_of(*w.run->solver), state_of(*alone.solver)), 1e-5) << workers;
+      EXPECT_EQ(state_of(*w.run->solver), state_of(*together[0].run->solver));  // every bit
+    }
+    // The displayed loss is the mean over all workers' samples.
+    ASSERT_EQ(together[0].run->seen.displays.size(), alone.seen.displays.size());
+    for (size_t i = 0; i < alone.seen.displays.size(); ++i) {
+      EXPECT_NEAR(together[0].run->seen.displays[i].loss, alone.seen.displays[i].loss, 1e-4);
+      EXPECT_NEAR(together[0].run->seen.displays[i].epoch, alone.seen.displays[i].epoch, 1e-9);
+    }
+  }
+}
+
+TEST_F(BspTest, TheSameSeedGivesTheSameBits) {
+  const std::string text = solver_text(net(kDropout, 3), kFields + kNoSnapshot);
+  EXPECT_EQ(state_of(*train(text, 3)[0].run->solver), state_of(*train(text, 3)[1].run->solver));
+}
+
+TEST_F(BspTest, ResumesBitForBit) {
+  const auto whole = train(solver_text(net(kRelu, 3), kFields + "snapshot: 20"), 2);
+  options_.resume = folder_ / "solver_iter_20.solverstate";
+  const auto rest = train(solver_text(net(kRelu, 3), kFields + kNoSnapshot), 2);
+  ASSERT_EQ(rest[1].error, "");
+  EXPECT_EQ(state_of(*whole[0].run->solver), state_of(*rest[1].run->solver));
+}
+
+TEST_F(BspTest, WorkerZeroAloneTestsAndWritesSnapshots) {
+  const auto w = train(solver_text(net(), kFields + "test_interval: 25 snapshot: 25"), 3);
+  EXPECT_EQ(w[0].run->seen.tests.size(), 3u);
+  EXPECT_EQ(w[0].run->seen.snapshots.size(), 2u);
+  for (const int r : {1, 2}) {
+    EXPECT_TRUE(w[r].run->seen.tests.empty());
+    EXPECT_TRUE(w[r].run->seen.snapshots.empty());
+  }
+}
+
+// Whoever is asked to stop, all stop at one iteration, and the state can be resumed.
+TEST_F(BspTest, AllStopAtOneIteration) {
+  const auto w = train(solver_text(net(), kFields), 3, [](int rank, TestRun& run) {
+    run.seen.after_iteration = [rank, &run](int64_t iteration) {
+      if (rank == 2 && iteration == 17) run.control.stop = true;
+    };
+  });
+  for (const Worker& worker : w) {
+    ASSERT_EQ(worker.error, "");
+    EXPECT_EQ(worker.end.iteration, 17);
+    EXPECT_EQ(worker.end.reason, "interrupted");
+  }
+  ASSERT_EQ(w[0].run->seen.snapshots.size(), 1u);
+  EXPECT_EQ(w[0].run->seen.snapshots[0].first, 17);
+}
+
+TEST_F(BspTest, AWishForASnapshotOfAnyWorkerIsGranted) {
+  const auto w = train(solver_text(net(), kFields + kNoSnapshot), 2, [](int rank, TestRun& run) {
+    run.seen.after_iteration = [rank, &run](int64_t iteration) {
+      if (rank == 1 && iteration == 30) run.control.snapshot = true;
+    };
+  });
+  ASSERT_EQ(w[0].run->seen.snapshots.size(), 1u);
+  EXPECT_EQ(w[0].run->seen.snapshots[0].first, 31);
+}
+
+// A rate that makes one worker's loss infinite ends the run of all with the same weights, and the
+// message names the place on the worker that saw it.
+TEST_F(BspTest, NotFiniteStopsAllTogether) {
+  const auto w =
+      train(solver_text(net(), "base_lr: 1e30 max_iter: 50 random_seed: 5" + kNoSnapshot), 2);
+  for (const Worker& worker : w) {
+    EXPECT_NE(worker.error.find("not finite"), std::string::npos) << worker.error;
+    EXPECT_EQ(worker.run->solver->iteration(), w[0].run->solver->iteration());
+  }
+}
+
+// The others save what they have and name the one that went away.
+TEST_F(BspTest, ALostWorkerEndsTheRunWithASnapshot) {
+  const auto w = train(solver_text(net(), kFields), 3, [](int rank, TestRun& run) {
+    run.seen.after_iteration = [rank](int64_t iteration) {
+      if (rank == 1 && iteration == 20) throw Error("the power is gone", Error::Kind::kRuntime);
+    };
+  });
+  for (const int r : {0, 2}) {
+    EXPECT_NE(w[r].error.find("rank 1"), std::string::npos) << w[r].error;
+    EXPECT_NE(w[r].error.find("the power is gone"), std::string::npos) << w[r].error;
+    EXPECT_EQ(w[r].run->solver->iteration(), 20);
+  }
+  ASSERT_EQ(w[0].run->seen.snapshots.size(), 1u);
+  EXPECT_EQ(w[0].run->seen.snapshots[0].first, 20);
+}
+
+}  // namespace
+}  // namespace kinet
