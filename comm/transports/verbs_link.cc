@@ -193,16 +193,16 @@ verbs::LinkNames VerbsLink::names() const {
   verbs::LinkNames names;
   const verbs::Port& port = endpoint_.port;
   names.peer = peer_;
-  names.own_end = fmt::format("{} port {}, {}, queue pair {}", port.device, port.number,
-                              port.ethernet ? verbs::to_text(gid_) : fmt::format("LID {}", port.lid),
-                              lanes_[0].own.number);
+  names.own_end = fmt::format(
+      "{} port {}, {}, queue pair {}", port.device, port.number,
+      port.ethernet ? verbs::to_text(gid_) : fmt::format("LID {}", port.lid), lanes_[0].own.number);
   names.peer_host = there_ ? there_->host : "an unknown host";
   names.peer_end = "not known yet";
   if (there_) {
-    names.peer_end =
-        fmt::format("{} port {}, {}, queue pair {}", there_->device, there_->port,
-                    there_->ethernet ? verbs::to_text(there_->gid) : fmt::format("LID {}", there_->lid),
-                    there_->queue_pairs[0].number);
+    names.peer_end = fmt::format(
+        "{} port {}, {}, queue pair {}", there_->device, there_->port,
+        there_->ethernet ? verbs::to_text(there_->gid) : fmt::format("LID {}", there_->lid),
+        there_->queue_pairs[0].number);
   }
   names.port_state = endpoint_.device.read_port().state;
   names.give_up_seconds = verbs::give_up_seconds(endpoint_.settings);

@@ -73,7 +73,8 @@ bool VerbsLink::say_goodbye() {
   credits_.use_for_return();
   ibv_send_wr request{};
   request.opcode = IBV_WR_SEND_WITH_IMM;
-  request.imm_data = htonl(verbs::pack(verbs::MessageTag{verbs::MessageKind::kControl, verbs::kByeCode, 0}));
+  request.imm_data =
+      htonl(verbs::pack(verbs::MessageTag{verbs::MessageKind::kControl, verbs::kByeCode, 0}));
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr_id = pack(verbs::RequestId{verbs::RequestKind::kBye, peer_, 0, epoch_, 0});
   ++endpoint_.counters.work_requests;
