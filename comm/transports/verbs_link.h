@@ -32,6 +32,7 @@ class VerbsLink {
     std::unique_ptr<verbs::QueuePair> pair;
     verbs::SendWindow window;
     verbs::QueuePairAddress own;
+    bool flush_due = false;      // its silent requests have to be followed by a signalled one
     uint64_t leading_bytes = 0;  // of the put that is arriving, without its last piece
   };
 
@@ -90,7 +91,9 @@ class VerbsLink {
   void greet();
   uint64_t proof(Rank from, Rank to) const;
   int free_lane(uint64_t requests);
-  uint64_t reserve(int lane) const { return lane == 0 ? kReservedSends : 0; }
+  // Kept free on lane 0 for credits, on the others for the request that makes a flush be seen.
+  uint64_t reserve(int lane) const { return lane == 0 ? kReservedSends : 1; }
+  void flush_lanes();
   void post_tag(int lane, verbs::MessageTag tag, std::span<const std::byte> message, bool signal);
   void post_piece(int lane, const Put& put, uint64_t offset, uint64_t bytes, bool last);
   void post_more();  // of the partial put

@@ -127,7 +127,25 @@ Post VerbsLink::put(const Put& put) {
   }
   partial_ = {put, lane, 0, true};
   post_more();
+  if (put.flush && lanes_.size() > 1) {
+    for (Lane& l : lanes_) l.flush_due = true;
+    flush_lanes();
+  }
   return Post::kAccepted;
+}
+
+// Puts are reported in the order accepted, and those before a flush may lie on other lanes, where
+// nothing asks for a completion. An empty write there does.
+void VerbsLink::flush_lanes() {
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = lanes_[i];
+    if (!lane.flush_due || !lane.window.has_room(1)) continue;
+    lane.flush_due = false;
+    if (!lane.window.ends_silent()) continue;
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    post(static_cast<int>(i), request, true);
+  }
 }
 
 void VerbsLink::post_more() {
@@ -156,6 +174,7 @@ uint64_t VerbsLink::complete(int lane, uint32_t number) {
     ++left;
   }
   if (partial_.active) post_more();
+  if (lanes_[lane].flush_due) flush_lanes();
   return left;
 }
 

@@ -36,6 +36,7 @@ class SendWindow {
   }
   uint64_t posted() const { return posted_; }
   uint64_t completed() const { return completed_; }
+  bool ends_silent() const { return posted_ > signalled_; }
   bool waits_for_signal() const { return signalled_ > completed_; }
 
  private:

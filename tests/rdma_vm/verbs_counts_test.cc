@@ -31,6 +31,7 @@ struct Steady {
     pair.connect();
     stream(64);
     before = counters();
+    start = test_now();
   }
   void stream(uint64_t puts, size_t bytes = kSlot) {
     const uint64_t arrived = pair.logs[1].arrived, completed = pair.logs[0].completed;
@@ -57,6 +58,7 @@ struct Steady {
   std::unique_ptr<TestMemory> source, target;
   std::array<TransportCounters, 2> before;
   uint64_t allocated = 0;
+  double start = 0;
 };
 
 TEST(VerbsCounts, AStreamOfPuts) {
@@ -82,7 +84,9 @@ TEST(VerbsCounts, AStreamOfPuts) {
   EXPECT_EQ(steady.allocated, 0U);
   EXPECT_EQ(sender.registrations, sender_before.registrations);
   EXPECT_EQ(receiver.registrations, receiver_before.registrations);
-  EXPECT_EQ(sender.system_calls, sender_before.system_calls + 0U) << "nobody slept";
+  // Nobody slept: only the device's events are looked at, every 20 ms.
+  const double looks = 2 + (test_now() - steady.start) / 0.02;
+  EXPECT_LE(static_cast<double>(sender.system_calls - sender_before.system_calls), looks);
   EXPECT_EQ(sender.flushed, 0U);
   EXPECT_EQ(sender.retransmissions, 0U);
 }
@@ -126,9 +130,11 @@ TEST(VerbsCounts, ASleeperAsksForOneWakeUp) {
   Transport& receiver = *steady.pair.ranks[1];
   receiver.arm();
   receiver.poll(steady.pair.logs[1]);
-  const TransportCounters armed = receiver.counters();
   steady.stream(8);
-  EXPECT_LE(receiver.counters().system_calls - armed.system_calls, 4U + kRdmaPatience / 0.02);
+  // Awake again, polling makes no system call but a look at the device's events now and then.
+  const TransportCounters awake = receiver.counters();
+  for (int i = 0; i < 100; ++i) receiver.poll(steady.pair.logs[1]);
+  EXPECT_LE(receiver.counters().system_calls - awake.system_calls, 1U);
   EXPECT_GE(receiver.event_fd(), 0);
 }
 
