@@ -49,8 +49,8 @@ TEST_F(ByHand, MissingRanksAreNamed) {
   const ProcessResult a = zero->wait(kSeconds), b = two->wait(kSeconds);
   EXPECT_EQ(a.status, 1);
   EXPECT_HAS(a.err, "ranks that did not come within");
-  EXPECT_HAS(a.err, "1, ");
-  EXPECT_HAS(a.err, "3");
+  EXPECT_HAS(a.err, ": 1, ");
+  EXPECT_HAS(a.err, ", 3\n");
   EXPECT_EQ(b.status, 1);
 }
 
