@@ -85,7 +85,10 @@ void LineMerger::hold(Rank rank, const std::string& line, double now) {
 }
 
 double LineMerger::next_release() const {
-  return held_.empty() ? std::numeric_limits<double>::infinity() : held_.front().since + kHold;
+  if (held_.empty()) return std::numeric_limits<double>::infinity();
+  const Held& first = held_.front();
+  const bool of_all = static_cast<int>(first.ranks.size()) == ranks_;
+  return of_all ? first.since : first.since + hold_;
 }
 
 void LineMerger::release(double now) {

@@ -3,7 +3,7 @@
 //   rank 0, stdout     as it is, at once
 //   others, stdout     warnings only; with `verbose` all, each behind "[rank 2] "
 //   stderr             lines that several ranks print within kHold are printed once, behind
-//                      "[ranks 0, 2-3] "; of rank 0 alone as it is
+//                      "[ranks 0, 2-3] ", at once when all have said it; of rank 0 alone as it is
 // Thread safety: none.
 #pragma once
 
@@ -21,7 +21,7 @@ using TextSink = std::function<void(const std::string& text)>;  // lines with th
 
 class LineMerger {
  public:
-  static constexpr double kHold = 0.25;  // seconds that a line waits for its like
+  static constexpr double kHold = 1;  // seconds that a line waits for its like
 
   LineMerger(int ranks, bool verbose, TextSink out, TextSink err);
 
@@ -30,6 +30,8 @@ class LineMerger {
   void add(Rank rank, Stream stream, const std::string& bytes, double now);
   // The process of a rank has ended: what it left unfinished is a line.
   void end(Rank rank, double now);
+  // From now on a line waits so long: when ranks are ending, their last words come together.
+  void set_hold(double seconds) { hold_ = seconds; }
   void release(double now);     // prints what has waited long enough
   double next_release() const;  // infinity when nothing waits
   void finish();                // prints all
@@ -49,6 +51,7 @@ class LineMerger {
   const TextSink out_, err_;
   std::map<std::pair<Rank, Stream>, std::string> unfinished_;
   std::deque<Held> held_;  // oldest first
+  double hold_ = kHold;
 };
 
 // "[rank 2] ", "[ranks 0, 2-3] ", "[all 4 ranks] ".

@@ -222,6 +222,7 @@ void WorkerGroup::handle_end(Rank rank) {
   if (phase_ != Phase::kRunning || options_.go_on || was_asked_to(process)) return;
   phase_ = Phase::kGrace;
   phase_ends_ = steady_seconds() + options_.grace;
+  lines_.set_hold(options_.grace + options_.terminate);
 }
 
 bool WorkerGroup::replace(Rank rank, const std::string& what) {

@@ -376,6 +376,19 @@ TEST_F(LinesTest, OfRank0AloneAsItIsAndTwiceIsTwice) {
   EXPECT_EQ(err_, "again\nagain\n[all 2 ranks] both\n");
 }
 
+TEST_F(LinesTest, WhatAllHaveSaidNeedNotWait) {
+  start(2);
+  err(0, "wrong\n");
+  err(1, "wrong\nmore\n");
+  lines_->release(now_);
+  EXPECT_EQ(err_, "[all 2 ranks] wrong\n");
+  lines_->set_hold(5);
+  lines_->release(now_ + 4.9);
+  EXPECT_EQ(err_, "[all 2 ranks] wrong\n");
+  lines_->release(now_ + 5);
+  EXPECT_EQ(err_, "[all 2 ranks] wrong\n[rank 1] more\n");
+}
+
 TEST_F(LinesTest, ALineWithoutEndIsCut) {
   start(1);
   const std::string part(50000, 'x');
