@@ -7,7 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -20,6 +22,7 @@
 #include "src/cli/launch_flags.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
+#include "src/cli/rank_session.h"
 #include "src/cli/run_fingerprint.h"
 #include "src/cli/signals.h"
 #include "src/cli/train_log.h"
@@ -49,6 +52,16 @@ class QuietLog : public SolverObserver {
 
  private:
   Console& console_;
+};
+
+// Of a worker that is not the first: only what went wrong, and what it had to save.
+class WorkerLog : public SolverObserver {
+ public:
+  void on_warning(const std::string& text) override { say("warning: " + text); }
+  void on_snapshot(int64_t, const std::string& path) override { say("snapshot: " + path); }
+
+ private:
+  static void say(const std::string& text) { std::fprintf(stderr, "kinet: %s\n", text.c_str()); }
 };
 
 std::unique_ptr<SolverObserver> make_log(Console& console, bool quiet) {
@@ -140,17 +153,45 @@ class Train : public Command {
     if (me.role == Role::kLauncher) return run_launcher(me, launch_);
     if (me.role == Role::kRank) return train_as_rank(me, config);
     options_.threads = resolve_threads(threads_);
-    return train(config);
+    return train(config, nullptr);
   }
 
  private:
   int train_as_rank(const RankIdentity& me, const std::shared_ptr<const SolverConfig>& config) {
-    JoinedRun run = join_as_rank(me, run_fingerprint(*config, options_));
-    options_.threads = resolve_threads(threads_, me, run.world());
-    fail("the ranks have met, but training over several ranks is not in this build");
+    std::signal(SIGPIPE, SIG_IGN);
+    RankSession session(join_as_rank(me, run_fingerprint(*config, options_)),
+                        [this](const std::string& text) {
+                          if (launch_.verbose) std::fprintf(stderr, "%s\n", text.c_str());
+                        });
+    options_.threads = resolve_threads(threads_, me, session.world());
+    options_.worker = session.world().rank;
+    options_.workers = session.world().size;
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    options_.clock_seed = std::stoull(
+        session.share("seed", std::to_string(now / std::chrono::microseconds(1) % 1'000'000'000)));
+    return session.leader() ? train(config, &session) : work(config, session);
   }
 
-  int train(const std::shared_ptr<const SolverConfig>& config) {
+  // A worker that is not the first: it computes; what there is to see, the first one shows.
+  int work(const std::shared_ptr<const SolverConfig>& config, RankSession& session) {
+    WorkerLog log;
+    options_.output_folder = session.share("run folder", "");
+    Solver solver(config, options_, log);
+    session.connect(config->params().message("comm_param"), launch_.transport, solver);
+    SolverControl control;
+    const TrainingSignals signals(control);
+    try {
+      solver.run(control);
+      session.leave();
+    } catch (const Error& error) {
+      session.abort(error);
+      throw;
+    }
+    return signals.stopped_by() == 0 ? 0 : 128 + signals.stopped_by();
+  }
+
+  // `session`: of the workers that train together, or null.
+  int train(const std::shared_ptr<const SolverConfig>& config, RankSession* session) {
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads the lines may go away; the run goes on
     Console console;
     const ParamNode* name = config->train_net().find("name");
@@ -158,6 +199,7 @@ class Train : public Command {
         out_.empty() ? make_run_folder(solver_, name != nullptr ? name->text : "") : fs::path(out_);
     refuse_used_folder(folder, options_.resume);
     FolderGuard guard(folder);
+    if (session != nullptr) session->share("run folder", fs::absolute(folder).string());
     RunDirectory directory(folder, [&console](const std::string& text) { console.warning(text); });
     const std::unique_ptr<SolverObserver> log = make_log(console, quiet_);
     ObserverList observers;
@@ -166,20 +208,26 @@ class Train : public Command {
 
     options_.output_folder = folder.string();
     Solver solver(config, options_, observers);
+    if (session != nullptr) {
+      session->connect(config->params().message("comm_param"), launch_.transport, solver);
+    }
     guard.keep();
     save_files(*config, solver, directory);
     if (!quiet_) print_head(console, solver, directory);
-    return drive(solver, directory, console);
+    if (!quiet_ && session != nullptr) print_session(console, *session);
+    return drive(solver, directory, console, session);
   }
 
-  int drive(Solver& solver, RunDirectory& directory, Console& console) {
+  int drive(Solver& solver, RunDirectory& directory, Console& console, RankSession* session) {
     SolverControl control;
     const TrainingSignals signals(control);
     try {
       const FinishRecord end = solver.run(control);
+      if (session != nullptr) session->leave();
       if (!quiet_) print_foot(console, end, directory);
     } catch (const Error& error) {  // kept with the run; main() prints it
       console.clear_live();
+      if (session != nullptr) session->abort(error);
       directory.on_failure(solver.iteration(), error.what());
       throw;
     }
@@ -229,6 +277,11 @@ class Train : public Command {
     console.paragraph(build_info_line());
     console.paragraph(net_line(solver.train_net()));
     console.line("Run directory: " + directory.folder().string());
+  }
+
+  void print_session(Console& console, const RankSession& session) const {
+    console.line("Workers: " + session.summary());
+    if (launch_.verbose) console.line(session.describe_routes(true));
   }
 
   void print_foot(Console& console, const FinishRecord& end, const RunDirectory& directory) const {

@@ -91,7 +91,7 @@ void Solver::Impl::choose_seed(const Snapshot* resumed) {
   seed_chosen = !options.seed && in_file < 0;
   seed = options.seed   ? *options.seed
          : in_file >= 0 ? static_cast<uint64_t>(in_file)
-                        : seed_from_clock();
+                        : options.clock_seed.value_or(seed_from_clock());
 }
 
 void Solver::Impl::build_nets() {

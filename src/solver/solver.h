@@ -22,13 +22,14 @@ class Bsp;  // src/sync/bsp.h
 
 // What flags add to a solver file.
 struct SolverOptions {
-  int threads = 0;                   // 0: all cores
-  std::optional<uint64_t> seed;      // wins over random_seed
-  std::string resume;                // .solverstate to go on from
-  std::vector<std::string> weights;  // .caffemodel files to copy by layer name
-  std::vector<std::string> set;      // "base_lr=0.02": solver fields that win over the file
-  std::string output_folder;         // run directory: snapshots with a relative prefix go below it
-  int worker = 0, workers = 1;       // of the workers that train together, this is which
+  int threads = 0;                     // 0: all cores
+  std::optional<uint64_t> seed;        // wins over random_seed
+  std::optional<uint64_t> clock_seed;  // in place of the clock's, where nothing else names one
+  std::string resume;                  // .solverstate to go on from
+  std::vector<std::string> weights;    // .caffemodel files to copy by layer name
+  std::vector<std::string> set;        // "base_lr=0.02": solver fields that win over the file
+  std::string output_folder;    // run directory: snapshots with a relative prefix go below it
+  int worker = 0, workers = 1;  // of the workers that train together, this is which
 };
 
 // Wishes of the user while the loop runs; looked at after every iteration (and test batch).

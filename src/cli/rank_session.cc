@@ -1,0 +1,88 @@
+#include "src/cli/rank_session.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "src/base/check.h"
+#include "src/base/rng.h"
+#include "src/base/text.h"
+
+namespace kinet {
+namespace {
+
+constexpr double kShareTimeout = 60;  // seconds that rank 0 may take to build its nets
+
+// Of the weights and buffers that training begins with, and where.
+std::string start_digest(Solver& solver) {
+  Net& net = solver.train_net();
+  uint64_t hash = 0;
+  for (const std::span<float> part : {net.parameter_arena(), net.buffer_arena()}) {
+    const auto bytes = std::as_bytes(part);
+    hash = hash * 31 + hash_name({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  return fmt::format("iteration {}, weights {:016x}", solver.iteration(), hash);
+}
+
+}  // namespace
+
+RankSession::RankSession(JoinedRun run, std::function<void(const std::string&)> line)
+    : run_(std::move(run)), line_(std::move(line)) {}
+
+RankSession::~RankSession() {
+  bsp_.reset();
+  comm_.reset();
+}
+
+std::string RankSession::share(const std::string& key, const std::string& value) {
+  if (leader()) run_.rendezvous().set("share/" + key, value);
+  return run_.rendezvous().get("share/" + key, kShareTimeout);
+}
+
+void RankSession::compare(const std::string& what, const std::string& value) {
+  const std::string first = share(what, value);
+  KINET_CHECK(first == value, "the ranks differ: {}: rank {} has {}, rank 0 has {}", what,
+              world().rank, value, first);
+}
+
+void RankSession::connect(const Params& params, const std::string& transport, Solver& solver) {
+  for (const BatchSource* source : solver.train_net().batch_sources()) {
+    compare("training data", source->describe());
+  }
+  compare("start", start_digest(solver));
+  CommOptions options;
+  options.params = params;
+  options.transport = transport;
+  options.log = line_;
+  comm_ = std::make_unique<Communicator>(world(), run_.take_rendezvous(), options);
+  comm_->on_peer_lost([this](Rank peer, const std::string&) {
+    if (first_lost_ < 0 && comm_->state(peer) == PeerState::kLost) first_lost_ = peer;
+  });
+  bsp_ =
+      std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(), BspOptions{});
+  solver.attach(*bsp_);
+}
+
+std::string RankSession::summary() const {
+  std::set<std::string> nodes, routes;
+  for (const Member& m : world().members) nodes.insert(m.node);
+  for (Rank r = 0; r < world().size; ++r) {
+    if (r != world().rank) routes.insert(comm_->route(r));
+  }
+  return fmt::format("{} workers on {} {}, bulk-synchronous (all-reduce), over {}", world().size,
+                     nodes.size(), nodes.size() == 1 ? "machine" : "machines",
+                     join({routes.begin(), routes.end()}, " and "));
+}
+
+void RankSession::leave() {
+  comm_->leave();
+  run_.leave();
+}
+
+void RankSession::abort(const Error& error) {
+  if (!comm_) return;
+  const std::string text = error.what();
+  comm_->abort(text.substr(0, text.find('\n')), first_lost_);
+}
+
+}  // namespace kinet
