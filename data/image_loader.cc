@@ -1,44 +1,29 @@
 #include "data/image_loader.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
 #include <limits>
 
 #include "data/image_format.h"
-#include "src/base/build_info.h"
 #include "src/base/check.h"
 #include "src/base/files.h"
+#include "src/base/shared_library.h"
 
 namespace kinet {
 namespace {
 
 constexpr char kFileName[] = "libkinet_image.so";
 
-// The folder of libkinet.so: the image library lies beside it, built and installed.
-std::filesystem::path own_folder() {
-  Dl_info info{};
-  const auto* own = reinterpret_cast<const void*>(&build_info);
-  if (dladdr(own, &info) == 0 || info.dli_fname == nullptr) return {};
-  return std::filesystem::path(info.dli_fname).parent_path();
-}
-
 const ImageLibrary* open_library() {
-  const std::filesystem::path path = own_folder() / kFileName;
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char* reason = dlerror();  // one call: it clears itself
-    fail(
-        "images cannot be read: {} cannot be opened: {}\nhint: it is built where OpenCV "
-        "(libopencv-imgcodecs-dev, libopencv-imgproc-dev) is installed; 'make deps' installs it",
-        path.string(), reason ? reason : "unknown reason");
-  }
+  std::string why;
   using Door = const ImageLibrary* (*)();
-  const auto door = reinterpret_cast<Door>(dlsym(handle, kImageLibrarySymbol));
-  KINET_CHECK(door != nullptr, "{}: not kinet's image library", path.string());
+  const auto door = reinterpret_cast<Door>(open_own_library(kFileName, kImageLibrarySymbol, &why));
+  KINET_CHECK(
+      door != nullptr,
+      "images cannot be read: {}\nhint: it is built where OpenCV "
+      "(libopencv-imgcodecs-dev, libopencv-imgproc-dev) is installed; 'make deps' installs it",
+      why);
   const ImageLibrary* library = door();
   KINET_CHECK(library->version == kImageLibraryVersion,
-              "{}: of another build of kinet\nhint: build kinet again", path.string());
+              "{}: of another build of kinet\nhint: build kinet again", kFileName);
   return library;
 }
 

@@ -27,6 +27,7 @@ ALLOWED = {
     "cuda": COMMON + ["src/net/layer.h", "src/optim", "layers"],
     "comm": ["src/base", "src/prototxt", "comm/transports", "comm/verbs"],
     "comm/transports": ["src/base", "src/prototxt", "comm", "comm/verbs"],
+    "comm/mpi": ["src/base", "src/prototxt", "comm"],
     "comm/verbs": ["src/base", "src/prototxt"],
     "src/sync": COMMON + ["src/optim", "comm/communicator.h", "comm/collectives.h"],
     "src/solver": COMMON + ["src/net", "src/optim", "src/sync", "data", "src/proto",
@@ -42,6 +43,7 @@ ALLOWED = {
 # <system header> -> the folders that may use the library. What is not listed is free.
 LIBRARIES = {
     "opencv2/": ["data/image", "tests"],
+    "mpi.h": ["comm/mpi"],
     "lmdb.h": ["data", "tests", "src/cli"],
     "zlib.h": ["data", "tests"],
     "cblas.h": ["src/math", "tests", "bench"],

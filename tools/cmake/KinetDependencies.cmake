@@ -43,6 +43,11 @@ set(KINET_VERBS FALSE)
 if(KINET_VERBS_INCLUDE_DIR AND KINET_VERBS_LIBRARY)
   set(KINET_VERBS TRUE)
 endif()
+# Optional: without it there is no libkinet_mpi.so, and the transport says so. The C interface alone:
+# the old C++ one (libmpi_cxx) is not wanted.
+set(MPI_CXX_SKIP_MPICXX TRUE)
+find_package(MPI QUIET COMPONENTS CXX)
+set(KINET_MPI ${MPI_CXX_FOUND})
 if(KINET_BUILD_BENCH)
   find_package(benchmark QUIET)  # without it there is simply no bench; the summary says so
 endif()

@@ -1,10 +1,8 @@
 # The configure summary: what was found and what that means. The parts below "looked for" are not
 # linked by anything yet, and the text says so.
-find_program(KINET_MPIRUN mpirun)
-find_program(KINET_MPICXX NAMES mpicxx mpic++)
 find_program(KINET_NVCC nvcc PATHS /usr/local/cuda/bin)
 find_path(KINET_HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
-mark_as_advanced(KINET_MPIRUN KINET_MPICXX KINET_NVCC
+mark_as_advanced(KINET_NVCC
                  KINET_HDF5_INCLUDE_DIR KINET_CLI11_INCLUDE_DIR KINET_JSON_INCLUDE_DIR)
 
 # kinet_row(<name> <true when found> <text when found> <text when not>)
@@ -26,9 +24,6 @@ endif()
 if(KINET_WERROR)
   string(APPEND build_text ", warnings are errors")
 endif()
-if(KINET_MPIRUN AND KINET_MPICXX)
-  set(mpi_found TRUE)
-endif()
 
 message(STATUS "kinet ${PROJECT_VERSION}: ${build_text}, ${CMAKE_CXX_COMPILER_ID} "
                "${CMAKE_CXX_COMPILER_VERSION}")
@@ -43,9 +38,9 @@ kinet_row("Benchmark" "${benchmark_FOUND}" "make bench" "no make bench (libbench
 kinet_row("ccache" "${KINET_CCACHE}" "repeated builds are quick" "every build compiles anew")
 kinet_row("verbs" "${KINET_VERBS}" "RDMA transport over ${KINET_VERBS_LIBRARY}"
   "no RDMA transport (libibverbs-dev)")
+kinet_row("MPI" "${KINET_MPI}" "MPI transport, in libkinet_mpi.so"
+  "no MPI transport (libopenmpi-dev, openmpi-bin)")
 message(STATUS "Looked for, used by nothing in this version:")
-kinet_row("MPI" "${mpi_found}" "${KINET_MPIRUN} is here; no MPI transport yet"
-  "no MPI transport in this version either")
 kinet_row("CUDA" "${KINET_NVCC}" "${KINET_NVCC} is here; no GPU layers yet"
   "no GPU layers in this version either")
 kinet_row("HDF5" "${KINET_HDF5_INCLUDE_DIR}" "headers are here; no HDF5 layers yet"

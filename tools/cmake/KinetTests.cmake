@@ -76,7 +76,7 @@ function(kinet_add_test source)
   if(name MATCHES "^cli" AND TARGET src_cli)
     target_link_libraries(${name} PRIVATE src_cli)
   endif()
-  foreach(needed kinet kinet_image)  # run or opened by tests
+  foreach(needed kinet kinet_image kinet_mpi ${kinet_test_programs})  # run or opened by tests
     if(TARGET ${needed})
       add_dependencies(${name} ${needed})
     endif()
@@ -89,6 +89,18 @@ function(kinet_add_test source)
     LABELS "${labels}" TIMEOUT ${timeout} RUN_SERIAL ${serial}
     ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
 endfunction()
+
+# Programs that tests run as processes: tests/programs/x.cc -> build/tests/programs/x.
+file(GLOB program_sources CONFIGURE_DEPENDS tests/programs/*.cc)
+set(kinet_test_programs "")
+foreach(source ${program_sources})
+  cmake_path(GET source STEM name)
+  kinet_program(test_program_${name} ${source})
+  set_target_properties(test_program_${name} PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/programs)
+  add_dependencies(test_program_${name} kinet_generated)
+  list(APPEND kinet_test_programs test_program_${name})
+endforeach()
 
 foreach(source ${test_sources})
   kinet_add_test(${source})
