@@ -16,6 +16,7 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   libibverbs-dev ibverbs-providers
+  libopenmpi-dev openmpi-bin  # some 110 MB with what they need: transport mpi, ranks under mpirun
   clang-format clang-tidy
   dataset-fashion-mnist
   qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2
