@@ -180,8 +180,8 @@ bool WorkerGroup::read_stream(Rank rank, LineMerger::Stream stream, const FileDe
   return static_cast<bool>(fd);
 }
 
+// Before what is held: how a rank ended is why the others say what they say.
 void WorkerGroup::say(const std::string& text) {
-  lines_.finish();
   or_file(options_.err, stderr)("kinet: " + text + "\n");
 }
 
