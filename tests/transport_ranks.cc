@@ -39,7 +39,9 @@ const std::map<std::string, std::string>& not_as_threads() {
 
 }  // namespace
 
-std::vector<std::string> runnable_transports() {
+namespace {
+
+std::vector<std::string> find_runnable() {
   std::vector<std::string> out;
   for (const std::string& name : TransportRegistry::instance().names()) {
     const TransportType& type = *TransportRegistry::instance().find(name);
@@ -55,6 +57,13 @@ std::vector<std::string> runnable_transports() {
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<std::string> runnable_transports() {
+  static const std::vector<std::string> names = find_runnable();  // says its reasons once
+  return names;
 }
 
 // ---- RankBoard ----------------------------------------------------------------------------------

@@ -10,15 +10,11 @@
 // one of its own handlers may have ended it. Thread safety: none, as in comm/transport.h.
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <deque>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +24,8 @@
 #include "comm/transports/tcp_greeter.h"
 #include "comm/transports/tcp_link.h"
 #include "comm/transports/tcp_options.h"
+#include "comm/transports/tcp_regions.h"
+#include "comm/transports/tcp_wait_set.h"
 #include "src/base/check.h"
 
 namespace kinet {
@@ -36,23 +34,10 @@ namespace {
 // What an epoll event is about: the top byte, the rest by kind.
 constexpr uint64_t kGreeterTag = uint64_t{1} << 56, kTimerTag = uint64_t{2} << 56,
                    kStreamTag = uint64_t{3} << 56;
-constexpr int kMaxRanks = 1 << 24;     // have room in a tag
-constexpr int kEventsAtOnce = 64;      // of one epoll_wait
-constexpr int kTurnsOfHot = 16;        // polls that the hot stream alone may take, then all others
-constexpr int kRounds = 4;             // of raising what handlers have caused, in one poll
-constexpr long kTickNs = 100'000'000;  // how exactly time-outs of links are kept
-
-class TcpRegion : public MemoryRegion {
- public:
-  TcpRegion(const MemoryBlock& block, std::shared_ptr<TcpRegions> regions)
-      : MemoryRegion(block), regions_(std::move(regions)), key_(regions_->add(block)) {}
-  ~TcpRegion() override { regions_->remove(key_); }
-  RemoteRegion remote() const override { return {0, key_, bytes()}; }
-
- private:
-  std::shared_ptr<TcpRegions> regions_;
-  uint64_t key_;
-};
+constexpr int kMaxRanks = 1 << 24;  // have room in a tag
+constexpr int kEventsAtOnce = 64;   // of one epoll_wait
+constexpr int kTurnsOfHot = 16;     // polls that the hot stream alone may take, then all others
+constexpr int kRounds = 4;          // of raising what handlers have caused, in one poll
 
 class Tcp : public Transport {
  public:
@@ -60,12 +45,10 @@ class Tcp : public Transport {
       : rank_(config.rank),
         timeout_(config.timeout),
         options_(read_tcp_options(config.params)),
-        epoll_(epoll_create1(EPOLL_CLOEXEC)),
-        timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-        greeter_(config, options_, epoll_.get(), kGreeterTag),
+        wait_set_(kTimerTag, counters_),
+        greeter_(config, options_, wait_set_.fd(), kGreeterTag),
         peers_(config.size) {
     KINET_CHECK(config.size <= kMaxRanks, "transport tcp: {} ranks", config.size);
-    watch(EPOLL_CTL_ADD, timer_.get(), EPOLLIN, kTimerTag);
   }
 
   ~Tcp() override {
@@ -89,13 +72,7 @@ class Tcp : public Transport {
     return std::make_unique<TcpRegion>(block, regions_);
   }
 
-  std::string offer(Rank) override {
-    std::string out;
-    for (const HostPort& at : greeter_.reachable_at()) {
-      out += (out.empty() ? "" : " ") + at.text();
-    }
-    return out;
-  }
+  std::string offer(Rank) override { return make_offer(greeter_.reachable_at()); }
 
   void connect(Rank peer, uint32_t incarnation, const std::string& offer) override {
     Peer& p = peers_[peer];
@@ -105,7 +82,7 @@ class Tcp : public Transport {
     p.link = std::make_unique<TcpLink>(peer, incarnation, options_, *regions_, counters_);
     p.link->deadline = now() + timeout_;
     if (rank_ < peer) {
-      greeter_.dial(peer, incarnation, addresses_of(offer));
+      greeter_.dial(peer, incarnation, parse_offer(offer));
     } else {
       greeter_.expect(peer, incarnation);
     }
@@ -149,11 +126,11 @@ class Tcp : public Transport {
     raise_pending(sink);
     if (!poll_hot(sink)) poll_all(sink);
     for (int round = 0; round < kRounds && pending(); ++round) raise_pending(sink);
-    if (pending()) kick();
+    if (pending()) wait_set_.kick();
     return raised_;
   }
 
-  int event_fd() const override { return epoll_.get(); }
+  int event_fd() const override { return wait_set_.fd(); }
 
   Capabilities capabilities() const override {
     Capabilities c;
@@ -196,17 +173,6 @@ class Tcp : public Transport {
     return Post::kBusy;
   }
 
-  static std::vector<HostPort> addresses_of(const std::string& offer) {
-    std::vector<HostPort> out;
-    std::istringstream words(offer);
-    try {
-      for (std::string word; words >> word;) out.push_back(parse_host_port(word, "offer"));
-    } catch (const Error&) {
-      out.clear();  // the peer's fault: its loss, not an exception here
-    }
-    return out;
-  }
-
   // Closes the link's sockets. The object stays until the next poll.
   void bury(Rank peer) {
     Peer& p = peers_[peer];
@@ -230,16 +196,6 @@ class Tcp : public Transport {
            static_cast<uint64_t>(stream);
   }
 
-  void watch(int operation, int fd, uint32_t events, uint64_t tag) {
-    epoll_event event{};
-    event.events = events;
-    event.data.u64 = tag;
-    ++counters_.system_calls;
-    if (epoll_ctl(epoll_.get(), operation, fd, &event) != 0) {
-      fail_runtime("transport tcp: epoll_ctl: {}", system_error(errno));
-    }
-  }
-
   // Until a link is complete only the end of its streams is looked for, not what they bring.
   void take_from_greeter() {
     for (TcpIntroduced& one : greeter_.take_introduced()) {
@@ -251,10 +207,10 @@ class Tcp : public Transport {
         lose(one.peer, link->why());
         continue;
       }
-      watch(EPOLL_CTL_ADD, fd, EPOLLRDHUP, tag_of(one.peer, one.stream));
+      wait_set_.add(fd, EPOLLRDHUP, tag_of(one.peer, one.stream));
       if (!link->complete()) continue;
       for (int i = 0; i < link->streams(); ++i) {
-        watch(EPOLL_CTL_MOD, link->stream(i)->fd(), EPOLLIN, tag_of(one.peer, i));
+        wait_set_.change(link->stream(i)->fd(), EPOLLIN, tag_of(one.peer, i));
       }
       connected_.push_back(one.peer);
     }
@@ -270,12 +226,12 @@ class Tcp : public Transport {
       TcpStream& stream = *link.stream(i);
       if (stream.wants_write == stream.asked_to_write) continue;
       stream.asked_to_write = stream.wants_write;
-      watch(EPOLL_CTL_MOD, stream.fd(), EPOLLIN | (stream.wants_write ? uint32_t{EPOLLOUT} : 0U),
-            tag_of(link.peer, i));
+      wait_set_.change(stream.fd(), EPOLLIN | (stream.wants_write ? uint32_t{EPOLLOUT} : 0U),
+                       tag_of(link.peer, i));
     }
     if (link.broken() && !breaking_) {
       breaking_ = true;
-      kick();
+      wait_set_.kick();
     }
   }
 
@@ -359,11 +315,9 @@ class Tcp : public Transport {
   }
 
   void poll_all(EventSink& sink) {
-    std::array<epoll_event, kEventsAtOnce> events;
-    ++counters_.system_calls;
-    const int count = epoll_wait(epoll_.get(), events.data(), kEventsAtOnce, 0);
-    for (int i = 0; i < count; ++i) {
-      const uint64_t tag = events[i].data.u64;
+    std::array<epoll_event, kEventsAtOnce> room;
+    for (const epoll_event& event : wait_set_.ready(room)) {
+      const uint64_t tag = event.data.u64;
       if ((tag & kStreamTag) == kGreeterTag) {
         greeter_.on_event(static_cast<uint32_t>(tag));
         take_from_greeter();
@@ -371,7 +325,7 @@ class Tcp : public Transport {
       } else if ((tag & kStreamTag) == kTimerTag) {
         on_timer();
       } else if (is_current(tag)) {
-        on_stream(tag, events[i].events, sink);
+        on_stream(tag, event.events, sink);
       }
     }
   }
@@ -395,27 +349,12 @@ class Tcp : public Transport {
 
   // Runs the timer while something may be given up.
   void tick() {
-    const bool needed = !greeter_.idle() || std::any_of(peers_.begin(), peers_.end(), is_coming_up);
-    if (needed != ticking_) set_timer(needed, needed ? kTickNs : 0);
+    wait_set_.tick(!greeter_.idle() || std::any_of(peers_.begin(), peers_.end(), is_coming_up));
   }
   static bool is_coming_up(const Peer& p) { return p.link && !p.link->complete(); }
 
-  // Makes event_fd() readable now: there is something to raise.
-  void kick() { set_timer(ticking_, 1); }
-
-  void set_timer(bool ticking, long first_ns) {
-    ticking_ = ticking;
-    itimerspec when{};
-    when.it_value.tv_nsec = first_ns;
-    when.it_interval.tv_nsec = ticking ? kTickNs : 0;
-    ++counters_.system_calls;
-    timerfd_settime(timer_.get(), 0, &when, nullptr);
-  }
-
   void on_timer() {
-    uint64_t ignored = 0;
-    ++counters_.system_calls;
-    [[maybe_unused]] const ssize_t n = read(timer_.get(), &ignored, sizeof(ignored));
+    wait_set_.take_timer();
     greeter_.on_tick();
     take_from_greeter();
     for (Rank r = 0; r < static_cast<Rank>(peers_.size()); ++r) {
@@ -429,17 +368,16 @@ class Tcp : public Transport {
   const Rank rank_;
   const double timeout_;
   const TcpOptions options_;
-  FileDescriptor epoll_, timer_;
   std::shared_ptr<TcpRegions> regions_ = std::make_shared<TcpRegions>();
   TransportCounters counters_;
+  TcpWaitSet wait_set_;
   TcpGreeter greeter_;
   std::vector<Peer> peers_;
   std::vector<std::unique_ptr<TcpLink>> graveyard_;
   std::deque<Rank> connected_;                       // not yet raised
   std::deque<std::pair<Rank, std::string>> losses_;  // not yet raised
   bool breaking_ = false;                            // some link's writing has failed
-  bool ticking_ = false;
-  uint64_t hot_ = 0;  // tag of the stream that spoke last
+  uint64_t hot_ = 0;                                 // tag of the stream that spoke last
   int turns_of_hot_ = 0;
   int raised_ = 0;  // events of this poll
 };

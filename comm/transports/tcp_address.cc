@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <sstream>
 
 #include "src/base/check.h"
 
@@ -99,6 +100,23 @@ TcpAddresses choose_addresses(const TcpOptions& options, bool one_node) {
   KINET_CHECK(!out.reachable.empty(),
               "transport tcp: ranks are on several machines, but this one has no address except "
               "loopback\nhint: bring a network interface up, see `ip address`");
+  return out;
+}
+
+std::string make_offer(const std::vector<HostPort>& addresses) {
+  std::string out;
+  for (const HostPort& at : addresses) out += (out.empty() ? "" : " ") + at.text();
+  return out;
+}
+
+std::vector<HostPort> parse_offer(const std::string& offer) {
+  std::vector<HostPort> out;
+  std::istringstream words(offer);
+  try {
+    for (std::string word; words >> word;) out.push_back(parse_host_port(word, "offer"));
+  } catch (const Error&) {
+    out.clear();
+  }
   return out;
 }
 

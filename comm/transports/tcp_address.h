@@ -25,6 +25,11 @@ struct InterfaceAddress {
 // Of interfaces that are up; no loopback, no link-local addresses; IPv4 first.
 std::vector<InterfaceAddress> own_addresses();
 
+// "10.0.0.5:41234 192.168.1.5:41234": what a peer is told.
+std::string make_offer(const std::vector<HostPort>& addresses);
+// Empty when it is no such text: the peer's fault, so its loss and no exception here.
+std::vector<HostPort> parse_offer(const std::string& offer);
+
 // Starts a connection without waiting. An empty descriptor and `why` when it fails at once.
 FileDescriptor start_dialling(const HostPort& where, const TcpOptions& options, std::string& why);
 // A dialler on loopback may be given the very port it dials, and then meets itself.

@@ -17,10 +17,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "comm/transport.h"
+#include "comm/transports/tcp_regions.h"
 #include "comm/transports/tcp_stream.h"
 
 namespace kinet {
@@ -33,28 +33,6 @@ struct TcpOptions {
   int send_buffer = 0, receive_buffer = 0;  // bytes; 0: the kernel's choice
   bool no_delay = true;
   std::string address, interface;
-};
-
-// Memory that peers may write, by key. Keys are never used twice.
-class TcpRegions {
- public:
-  uint64_t add(const MemoryBlock& block) {
-    blocks_[++last_key_] = block;
-    return last_key_;
-  }
-  void remove(uint64_t key) { blocks_.erase(key); }
-  // The place of `bytes` bytes at `offset`, or null.
-  std::byte* place(uint64_t key, uint64_t offset, uint64_t bytes) const {
-    const auto it = blocks_.find(key);
-    if (it == blocks_.end()) return nullptr;
-    const MemoryBlock& block = it->second;
-    const bool inside = offset <= block.bytes && bytes <= block.bytes - offset;
-    return inside ? block.data + offset : nullptr;
-  }
-
- private:
-  std::unordered_map<uint64_t, MemoryBlock> blocks_;
-  uint64_t last_key_ = 0;
 };
 
 class TcpLink : public FrameSink {
