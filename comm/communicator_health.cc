@@ -90,6 +90,8 @@ void Communicator::Impl::heard_from(Rank peer) { peers[peer].heard = steady_now(
 void Communicator::Impl::lose(Rank peer, const std::string& why) {
   const PeerState state = peers[peer].state;
   if (state == PeerState::kLost || state == PeerState::kLeft) return;
+  // After our own goodbye a peer may close its end at once: nothing is lost by that.
+  if (left) return end_link(peer, PeerState::kLeft, "it closed the link after our goodbye");
   losses.push_back(peer);
   if (!rendezvous_gone) rendezvous->report_lost(peer, peers[peer].incarnation, why);
   end_link(peer, PeerState::kLost, why);

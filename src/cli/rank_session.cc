@@ -55,8 +55,9 @@ void RankSession::connect(const Params& params, const std::string& transport, So
   options.transport = transport;
   options.log = line_;
   comm_ = std::make_unique<Communicator>(world(), run_.take_rendezvous(), options);
-  comm_->on_peer_lost([this](Rank peer, const std::string&) {
-    if (first_lost_ < 0 && comm_->state(peer) == PeerState::kLost) first_lost_ = peer;
+  // Not through comm_: its thread may call while comm_ is being reset.
+  comm_->on_peer_lost([this, comm = comm_.get()](Rank peer, const std::string&) {
+    if (first_lost_ < 0 && comm->state(peer) == PeerState::kLost) first_lost_ = peer;
   });
   bsp_ =
       std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(), BspOptions{});

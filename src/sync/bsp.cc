@@ -110,7 +110,7 @@ void Bsp::finish() {
 
 Rank Bsp::writer() const {
   Rank r = 0;
-  while (r < rank() && comm_.state(r) != PeerState::kAlive) ++r;
+  while (r < rank() && comm_.state(r) == PeerState::kLost) ++r;
   return r;
 }
 

@@ -65,7 +65,8 @@ class Bsp {
 
   // All workers have come to the end; nobody needs anything of anybody afterwards.
   void finish();
-  // The lowest rank that is alive: writes the snapshot when the others are lost.
+  // The lowest rank that is not lost: it writes the snapshot at the end of a broken run, and may
+  // have done so and left already.
   Rank writer() const;
   // "rank 2 (host a, process 77) is lost: ...", or "".
   std::string first_loss() const { return comm_.first_loss(); }

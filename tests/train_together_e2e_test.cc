@@ -1,0 +1,163 @@
+// `kinet train` on several processes: the same bits over every transport, and an end with a name
+// and a snapshot whatever happens to one of them.
+// ctest: labels=integration timeout=600 serial
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "tests/cli_fixture.h"
+
+namespace kinet {
+namespace {
+
+constexpr double kSeconds = 120;  // for what takes a few seconds on an idle machine
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class TrainTogether : public CliTest {
+ protected:
+  // No rank may be left: each has this test's folder as its current one.
+  void TearDown() override {
+    for (const int process : processes("")) {
+      ADD_FAILURE() << "process " << process << " is left";
+      ::kill(process, SIGKILL);
+    }
+  }
+
+  // kinet processes in this test's folder whose environment holds `variable`.
+  std::vector<int> processes(const std::string& variable) const {
+    std::vector<int> out;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+      const int id = std::atoi(entry.path().filename().c_str());
+      if (id <= 0) continue;
+      const auto cwd = std::filesystem::read_symlink(entry.path() / "cwd", ignored);
+      const std::string environment = content(entry.path() / "environ");
+      const bool ours = !ignored && cwd == std::filesystem::canonical(folder_.str(), ignored);
+      if (ours && environment.find(variable) != std::string::npos) out.push_back(id);
+    }
+    return out;
+  }
+
+  int process_of(int rank) const {
+    const std::vector<int> found = processes("KINET_RANK=" + std::to_string(rank));
+    EXPECT_EQ(found.size(), 1U);
+    return found.empty() ? -1 : found.front();
+  }
+
+  std::unique_ptr<Process> start(std::vector<std::string> more) const {
+    std::vector<std::string> all{kinet_program(), "train", "solver.prototxt"};
+    all.insert(all.end(), more.begin(), more.end());
+    return std::make_unique<Process>(all, folder_.str());
+  }
+
+  // A run that goes on until something happens to it, well under way.
+  std::unique_ptr<Process> endless(int workers, std::vector<std::string> more = {}) const {
+    more.insert(more.end(),
+                {"--workers", std::to_string(workers), "--out", "run", "--set",
+                 "max_iter=100000000", "--set", "display=50", "--set", "test_interval=0"});
+    auto run = start(more);
+    EXPECT_TRUE(run->wait_for("Iteration 50 ", kSeconds)) << run->out() << run->err();
+    return run;
+  }
+};
+
+TEST_F(TrainTogether, TheSameBitsOverEveryTransport) {
+  std::string first;
+  for (const std::string transport : {"shm", "tcp", "auto"}) {
+    const std::string out = "run_" + transport;
+    const ProcessResult r = kinet({"train", "solver.prototxt", "--workers", "3", "--transport",
+                                   transport, "--out", out, "--set", "max_iter=30"});
+    ASSERT_EQ(r.status, 0) << r.out << r.err;
+    EXPECT_HAS(r.out, "Workers: 3 workers on 1 machine");
+    EXPECT_HAS(r.out, "over " + (transport == "auto" ? "shm" : transport));
+    EXPECT_HAS(r.out, "batch 4 x 3 workers = 12");
+    EXPECT_EQ(count_files(out, ".caffemodel"), 1);
+    const std::string model = content(folder_ / (out + "/solver_iter_30.caffemodel"));
+    ASSERT_FALSE(model.empty());
+    if (first.empty()) first = model;
+    EXPECT_EQ(model, first) << transport;
+  }
+}
+
+TEST_F(TrainTogether, AKilledWorkerIsNamedAndTheOthersSaveTheirWork) {
+  const auto run = endless(4);
+  const int process = process_of(2);
+  ::kill(process, SIGKILL);
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_EQ(r.status, 128 + SIGKILL);
+  EXPECT_HAS(r.err, "rank 2 (process " + std::to_string(process) + ") was killed by signal 9");
+  EXPECT_HAS(r.err, "rank 2 (host");
+  EXPECT_HAS(r.err, "training stops, this update is not applied; last snapshot: ");
+  EXPECT_EQ(count_files("run", ".solverstate"), 1);
+}
+
+TEST_F(TrainTogether, AKilledFirstWorkerIsReplacedAsWriter) {
+  const auto run = endless(3);
+  ::kill(process_of(0), SIGKILL);
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_EQ(r.status, 128 + SIGKILL);
+  EXPECT_HAS(r.err, "rank 0 (host");
+  EXPECT_EQ(count_files("run", ".solverstate"), 1) << r.err;
+}
+
+// The others cannot tell a stopped process from a dead one, and need not.
+TEST_F(TrainTogether, AStoppedWorkerIsDeclaredLost) {
+  const auto run = endless(3, {"--set", "comm_param.heartbeat_timeout=3"});
+  ::kill(process_of(1), SIGSTOP);
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_NE(r.status, 0);
+  EXPECT_HAS(r.err, "rank 1 (host");
+  EXPECT_HAS(r.err, "no sign of life");
+}
+
+TEST_F(TrainTogether, CtrlCStopsAllAtOneIterationWithOneSnapshot) {
+  const auto run = endless(3);
+  run->send(SIGINT);
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_EQ(r.status, 128 + SIGINT) << r.err;
+  EXPECT_HAS(r.err, "stopping after this iteration");
+  EXPECT_HAS(r.out, "--workers 3");  // of the command that goes on
+  EXPECT_EQ(count_files("run", ".solverstate"), 1);
+  EXPECT_EQ(r.err.find("lost"), std::string::npos) << r.err;
+}
+
+// Ranks by hand that were given different rates: both say so, and nobody trains.
+TEST_F(TrainTogether, RanksThatDifferSayWhereAndEndWith2) {
+  folder_.write("token", "0123456789abcdef0123456789abcdef\n");
+  ::chmod((folder_ / "token").c_str(), 0600);
+  const std::string address = "127.0.0.1:" + std::to_string(20000 + ::getpid() % 20000);
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const std::string rank : {"0", "1"}) {
+    ranks.push_back(
+        start({"--rank", rank, "--size", "2", "--rendezvous", address, "--token-file", "token",
+               "--set", rank == "0" ? "base_lr=0.01" : "base_lr=0.02", "--out", "run"}));
+  }
+  for (const auto& rank : ranks) {
+    const ProcessResult r = rank->wait(kSeconds);
+    EXPECT_EQ(r.status, 2) << r.out << r.err;
+    EXPECT_HAS(r.err, "base_lr");
+    EXPECT_HAS(r.err, "0.02");
+  }
+  EXPECT_FALSE(exists("run"));
+}
+
+TEST_F(TrainTogether, AnUnknownOrImpossibleTransportIsAnError) {
+  ProcessResult r = kinet({"train", "solver.prototxt", "--workers", "2", "--transport", "pigeon"});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_HAS(r.err, "pigeon");
+  r = kinet({"train", "solver.prototxt", "--workers", "2", "--transport", "inproc"});
+  EXPECT_NE(r.status, 0);
+  EXPECT_HAS(r.err, "inproc");
+}
+
+}  // namespace
+}  // namespace kinet
