@@ -173,6 +173,12 @@ Capabilities Communicator::capabilities(Rank peer) const {
 // ---- memory
 // ---------------------------------------------------------------------------------------
 
+Region::~Region() {
+  if (lock_ == nullptr) return;
+  const Guard guard(*lock_);
+  registrations_.clear();
+}
+
 std::unique_ptr<Region> Communicator::allocate(size_t bytes, const std::string& what) {
   SharedMemory memory(bytes, "kinet " + what);
   auto region = adopt({memory.data(), memory.bytes(), memory.fd()});
@@ -183,6 +189,7 @@ std::unique_ptr<Region> Communicator::allocate(size_t bytes, const std::string& 
 std::unique_ptr<Region> Communicator::adopt(const MemoryBlock& block) {
   const Guard guard(impl_->lock);
   auto region = std::make_unique<Region>();
+  region->lock_ = &impl_->lock;
   region->block_ = block;
   for (const auto& [name, transport] : impl_->transports) {
     region->registrations_[transport.get()] = transport->register_memory(block);

@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,11 @@ inline constexpr uint32_t kMaxTag = (1U << 24) - 1;                  // of a put
 // Memory that all transports of a communicator know. REQUIRES: destroyed before the communicator.
 class Region {
  public:
+  Region() = default;
+  ~Region();  // any thread
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
   std::byte* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
   template <class T>
@@ -61,6 +67,7 @@ class Region {
 
  private:
   friend class Communicator;
+  std::recursive_mutex* lock_ = nullptr;  // the communicator's: transports are not thread-safe
   SharedMemory owned_;
   MemoryBlock block_;
   std::map<const Transport*, std::unique_ptr<MemoryRegion>> registrations_;
