@@ -35,10 +35,11 @@ smoke: all  ## the quick gate before a commit: tests of label smoke, under 20 s
 test: deps all  ## all unit and integration tests
 	@$(call run_tests,$(BUILD),'unit|integration')
 
-check:  ## tests of label core under the address and undefined-behaviour sanitizers
+check:  ## tests of label core under the address and undefined-behaviour sanitizers, then rdma
 	@$(call configure,build-asan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=address$(comma)undefined -DKINET_TEST_LABEL=core -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-asan -j $(JOBS)
 	@$(call run_tests,build-asan,core)
+	@$(MAKE) --no-print-directory rdma
 
 rdma: all  ## RDMA tests in an emulated machine with Soft-RoCE devices, two kernels
 	@tests/rdma_vm/run.sh $(BUILD)
