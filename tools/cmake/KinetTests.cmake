@@ -84,6 +84,9 @@ function(kinet_add_test source)
   if(name MATCHES "^launch" AND TARGET example_ranks)
     add_dependencies(${name} example_ranks)
   endif()
+  if(name MATCHES "^successor" AND TARGET example_neighbours)
+    add_dependencies(${name} example_neighbours)
+  endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set_tests_properties(${name} PROPERTIES
     LABELS "${labels}" TIMEOUT ${timeout} RUN_SERIAL ${serial}
