@@ -109,7 +109,7 @@ int Shm::poll_link(ShmLink& link, EventSink& sink) {
   if (end && !link.closed) {
     ++count;
     const Rank peer = link.peer();
-    const std::string why = link.why();
+    const std::string& why = link.why();  // kept until the next poll
     disconnect(peer);
     sink.on_peer_lost(peer, why);
   }
