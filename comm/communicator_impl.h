@@ -91,6 +91,7 @@ struct Communicator::Impl : EventSink, MembershipSink {
   void flush_waiting(Rank peer);
   void hold(HeldEvent event);
   void deliver_held(uint8_t kind);
+  void rearm_for_sleeper();
   void sleep(double seconds);  // lock must not be held
   double sleep_limit(double deadline);
   void run_thread();
@@ -152,7 +153,8 @@ struct Communicator::Impl : EventSink, MembershipSink {
   std::mutex park_mutex;
   std::condition_variable park;
   std::atomic<bool> parked{false};
-  int wake_fd = -1;  // ends a sleep of the progress thread
+  std::atomic<bool> thread_sleeps{false};  // and relies on transports that are armed
+  int wake_fd = -1;                        // ends a sleep of the progress thread
   std::thread thread;
 };
 

@@ -39,7 +39,17 @@ double steady_now() {
 
 int Communicator::progress() {
   const Lock guard(impl_->lock);
-  return impl_->progress();
+  const int events = impl_->progress();
+  impl_->rearm_for_sleeper();
+  return events;
+}
+
+// A poll after arm() may undo it. A thread that fell asleep before cannot know that another one has
+// polled since: whoever has polled and goes away arms once more.
+void Communicator::Impl::rearm_for_sleeper() {
+  if (!thread_sleeps) return;
+  for (const auto& [name, transport] : transports) transport->arm();
+  if (progress() > 0) eventfd_write(wake_fd, 1);
 }
 
 int Communicator::Impl::progress() {
@@ -150,7 +160,7 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
   while (!done()) {
     const int events = m.progress();
     m.check_self();
-    if (done()) return;
+    if (done()) break;
     const double time = now();
     if (time > deadline) {
       fail_runtime("waited {:.3g} s for {}\n{}", timeout, what, m.describe_states());
@@ -168,6 +178,7 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
       lock.lock();
     }
   }
+  m.rearm_for_sleeper();
 }
 
 double Communicator::Impl::sleep_limit(double deadline) {
@@ -248,8 +259,10 @@ void Communicator::Impl::run_thread() {
         return;
       }
       limit = sleep_limit(steady_now() + kLongestSleep);
+      thread_sleeps = true;
     }
     sleep(limit);
+    thread_sleeps = false;
   }
 }
 
