@@ -17,6 +17,7 @@
 
 #include "comm/sockets.h"
 #include "comm/transport.h"
+#include "comm/transports/tcp_address.h"
 #include "comm/transports/tcp_frame.h"
 #include "comm/transports/tcp_handshake.h"
 #include "src/base/check.h"
@@ -89,6 +90,22 @@ TEST(TcpKnobs, WrongValuesAreNamed) {
 
 TEST(TcpKnobs, ListensOnLoopbackWhenAllAreOnOneMachine) {
   EXPECT_EQ(make_tcp(0, 2)->offer(1).substr(0, 10), "127.0.0.1:");
+}
+
+TEST(TcpKnobs, AddressesOfThisMachineWhenRanksAreOnSeveral) {
+  TcpOptions options;
+  const std::vector<InterfaceAddress> own = own_addresses();
+  if (own.empty()) {
+    EXPECT_THROW(choose_addresses(options, false), Error);
+  } else {
+    EXPECT_EQ(choose_addresses(options, false).reachable[0], own[0].address);
+    options.interface = own[0].interface;
+    EXPECT_EQ(choose_addresses(options, true).listen, own[0].address);
+  }
+  options.interface = "";
+  options.address = "10.1.2.3";
+  EXPECT_EQ(choose_addresses(options, true).listen, "10.1.2.3");
+  EXPECT_EQ(choose_addresses(options, true).reachable, std::vector<std::string>{"10.1.2.3"});
 }
 
 // ---- ranks in one thread ------------------------------------------------------------------------
@@ -277,6 +294,22 @@ TEST_F(TcpStrangers, WhoNeverComesIsLostAfterTheTimeOut) {
 TEST_F(TcpStrangers, AnOfferThatCannotBeIsALoss) {
   one.transport->connect(2, 1, "no address, no port");
   until([&] { return !one.why[2].empty(); });
+}
+
+// The first address is nobody's, at the second somebody else answers, the third is right.
+TEST_F(TcpStrangers, EveryAddressOfAnOfferIsTried) {
+  Node zero(0, 3);
+  Node other(2, 3);
+  const std::string offers =
+      "127.0.0.1:1 " + other.transport->offer(0) + " " + one.transport->offer(0);
+  zero.transport->connect(1, 0, offers);
+  one.transport->connect(0, 0, "");
+  until([&] {
+    zero.transport->poll(zero);
+    other.transport->poll(other);
+    return zero.connected[1] && one.connected[0];
+  });
+  EXPECT_EQ(zero.why[1], "");
 }
 
 // Every frame that cannot be, from a peer that is linked.

@@ -36,8 +36,9 @@ constexpr uint64_t kGreeterTag = uint64_t{1} << 56, kTimerTag = uint64_t{2} << 5
                    kStreamTag = uint64_t{3} << 56;
 constexpr int kMaxRanks = 1 << 24;  // have room in a tag
 constexpr int kEventsAtOnce = 64;   // of one epoll_wait
-constexpr int kTurnsOfHot = 16;     // polls that the hot stream alone may take, then all others
-constexpr int kRounds = 4;          // of raising what handlers have caused, in one poll
+// Polls that look at the hot stream alone, before one that looks at all.
+constexpr int kTurnsWithNews = 16, kTurnsWithout = 4;
+constexpr int kRounds = 4;  // of raising what handlers have caused, in one poll
 
 class Tcp : public Transport {
  public:
@@ -124,13 +125,16 @@ class Tcp : public Transport {
     graveyard_.clear();
     raised_ = 0;
     raise_pending(sink);
-    if (!poll_hot(sink)) poll_all(sink);
+    const bool news = poll_hot(sink);
+    const int turns = news ? kTurnsWithNews : kTurnsWithout;
+    if (hot_ == 0 || ++turns_of_hot_ >= turns) poll_all(sink);
     for (int round = 0; round < kRounds && pending(); ++round) raise_pending(sink);
     if (pending()) wait_set_.kick();
     return raised_;
   }
 
   int event_fd() const override { return wait_set_.fd(); }
+  void arm() override { hot_ = 0; }  // the poll before sleeping looks at all
 
   Capabilities capabilities() const override {
     Capabilities c;
@@ -294,17 +298,8 @@ class Tcp : public Transport {
 
   // The stream that spoke last is likely to speak next: one system call instead of two.
   bool poll_hot(EventSink& sink) {
-    if (hot_ == 0) return false;
-    if (++turns_of_hot_ > kTurnsOfHot) {
-      turns_of_hot_ = 0;
-      return false;
-    }
-    const Rank peer = peer_of(hot_);
-    if (!is_current(hot_)) {
-      hot_ = 0;
-      return false;
-    }
-    return read_stream(peer, stream_of(hot_), sink);
+    if (hot_ != 0 && !is_current(hot_)) hot_ = 0;
+    return hot_ != 0 && read_stream(peer_of(hot_), stream_of(hot_), sink);
   }
 
   static Rank peer_of(uint64_t tag) { return static_cast<Rank>(tag >> 8 & 0xFFFFFF); }
@@ -315,6 +310,7 @@ class Tcp : public Transport {
   }
 
   void poll_all(EventSink& sink) {
+    turns_of_hot_ = 0;
     std::array<epoll_event, kEventsAtOnce> room;
     for (const epoll_event& event : wait_set_.ready(room)) {
       const uint64_t tag = event.data.u64;

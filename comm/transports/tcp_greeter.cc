@@ -67,19 +67,16 @@ void TcpGreeter::dial(Rank peer, uint32_t incarnation, const std::vector<HostPor
   }
 }
 
-// Starts on the first address that does not fail at once. Each gets its share of the time.
+// Starts on the first address; each gets its share of the time.
 void TcpGreeter::try_address(uint32_t number, Greeting& g) {
   std::string why = "it has no address that can be reached";
-  while (!g.addresses.empty()) {
-    g.fd = start_dialling(g.addresses[0], options_, why);
-    if (g.fd) {
-      g.deadline = steady_seconds() + timeout_ / static_cast<double>(g.addresses.size());
-      watch(number, g.fd.get(), EPOLLOUT);
-      return;
-    }
-    g.addresses.erase(g.addresses.begin());
+  if (!g.addresses.empty()) g.fd = start_dialling(g.addresses[0], options_, why);
+  if (!g.fd) {
+    give_up(number, why);
+    return;
   }
-  give_up(number, why);
+  g.deadline = steady_seconds() + timeout_ / static_cast<double>(g.addresses.size());
+  watch(number, g.fd.get(), EPOLLOUT);
 }
 
 void TcpGreeter::finish_dial(uint32_t number, Greeting& g) {
@@ -93,14 +90,8 @@ void TcpGreeter::finish_dial(uint32_t number, Greeting& g) {
     watch(number, g.fd.get(), EPOLLIN);
     return;
   }
-  const std::string why =
-      fmt::format("no connection to {}: {}", g.addresses[0].text(), system_error(error));
-  g.addresses.erase(g.addresses.begin());
-  if (g.addresses.empty()) {
-    give_up(number, why);
-  } else {
-    try_address(number, g);
-  }
+  give_up(number,
+          fmt::format("no connection to {}: {}", g.addresses[0].text(), system_error(error)));
 }
 
 void TcpGreeter::answer_challenge(uint32_t number, Greeting& g) {
@@ -192,12 +183,20 @@ void TcpGreeter::introduce(uint32_t number, Greeting& g) {
   greetings_.erase(number);
 }
 
-// Of a stranger nothing is told; a dial that fails is the peer's loss.
+// Of a stranger nothing is told. A dial that fails goes on to the next address (the same one may be
+// somebody else's on another machine: bridges of containers), and is the peer's loss after the
+// last.
 void TcpGreeter::give_up(uint32_t number, const std::string& why) {
   const auto it = greetings_.find(number);
-  if (it->second.dialled) {
-    failures_.push_back({static_cast<Rank>(it->second.hello.to_rank), why});
+  Greeting& g = it->second;
+  if (g.dialled && g.addresses.size() > 1) {
+    g.addresses.erase(g.addresses.begin());
+    g.read.clear();
+    g.step = Step::kDialling;
+    try_address(number, g);
+    return;
   }
+  if (g.dialled) failures_.push_back({static_cast<Rank>(g.hello.to_rank), why});
   greetings_.erase(it);
 }
 
@@ -255,13 +254,7 @@ void TcpGreeter::on_tick() {
     if (g.step != Step::kHeld && g.deadline < now) late.push_back(number);
   }
   for (const uint32_t number : late) {
-    Greeting& g = greetings_.at(number);
-    if (g.step == Step::kDialling && g.addresses.size() > 1) {
-      g.addresses.erase(g.addresses.begin());
-      try_address(number, g);
-    } else {
-      give_up(number, fmt::format("no answer within {:.3g} s", timeout_));
-    }
+    give_up(number, fmt::format("no answer within {:.3g} s", timeout_));
   }
 }
 

@@ -18,28 +18,30 @@ constexpr uint64_t kBudget = 4U << 20;
 
 }  // namespace
 
-TcpStream::Frame& TcpStream::push(const FrameHeader& header, uint64_t payload_bytes) {
+TcpStream::Frame& TcpStream::push(const FrameHeader& header) {
   KINET_DCHECK(!full());
   Frame& frame = queue_[(first_ + queued_) % queue_.size()];
   ++queued_;
-  frame.header = encode_frame(header);
-  frame.bytes = payload_bytes;
-  queued_bytes_ += kFrameHeaderBytes + payload_bytes;
+  const FrameBytes bytes = encode_frame(header);
+  frame.head.assign(bytes.begin(), bytes.end());
   return frame;
 }
 
 void TcpStream::push_message(const FrameHeader& header, std::span<const std::byte> message) {
-  Frame& frame = push(header, message.size());
-  frame.message.assign(message.begin(), message.end());
-  frame.payload = frame.message.data();
+  Frame& frame = push(header);
+  frame.head.insert(frame.head.end(), message.begin(), message.end());
+  frame.payload_bytes = 0;
   frame.is_put = false;
+  queued_bytes_ += frame.bytes();
 }
 
 void TcpStream::push_put(const FrameHeader& header, const std::byte* payload, uint64_t ticket) {
-  Frame& frame = push(header, header.length);
+  Frame& frame = push(header);
   frame.payload = payload;
+  frame.payload_bytes = header.length;
   frame.ticket = ticket;
   frame.is_put = true;
+  queued_bytes_ += frame.bytes();
 }
 
 // One system call over the first frames; `asked` becomes the number of bytes it was given.
@@ -57,13 +59,15 @@ ssize_t TcpStream::write_some(uint64_t& asked) {
   };
   for (size_t i = 0; i < std::min(queued_, kGather); ++i) {
     const Frame& frame = queue_[(first_ + i) % queue_.size()];
-    add(frame.header.data(), kFrameHeaderBytes);
-    add(frame.payload, frame.bytes);
+    add(frame.head.data(), frame.head.size());
+    if (frame.payload_bytes > 0) add(frame.payload, frame.payload_bytes);
   }
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  if (count == 1) return send(fd_.get(), parts[0].iov_base, parts[0].iov_len, kFlags);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = count;
-  return sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sendmsg(fd_.get(), &message, kFlags);
 }
 
 // Takes what has left out of the queue.
@@ -72,10 +76,9 @@ void TcpStream::advance(uint64_t bytes, std::vector<Sent>& sent) {
   first_sent_ += bytes;
   while (queued_ > 0) {
     const Frame& frame = queue_[first_];
-    const uint64_t whole = kFrameHeaderBytes + frame.bytes;
-    if (first_sent_ < whole) return;
-    if (frame.is_put) sent.push_back({frame.ticket, frame.bytes});
-    first_sent_ -= whole;
+    if (first_sent_ < frame.bytes()) return;
+    if (frame.is_put) sent.push_back({frame.ticket, frame.payload_bytes});
+    first_sent_ -= frame.bytes();
     first_ = (first_ + 1) % queue_.size();
     --queued_;
   }
@@ -127,6 +130,14 @@ TcpStream::Flow TcpStream::receive(FrameSink& sink, TransportCounters& counters)
     if (got >= left) return Flow::kMore;
     left -= got;
   }
+}
+
+void TcpStream::close() {
+  constexpr int kReads = 64;  // a peer that goes on sending is cut off after so many
+  for (int i = 0; fd_ && i < kReads; ++i) {
+    if (recv(fd_.get(), nullptr, kBudget, MSG_TRUNC | MSG_DONTWAIT) <= 0) break;
+  }
+  fd_.reset();
 }
 
 TcpStream::Flow TcpStream::ended(int error) {

@@ -45,21 +45,22 @@ class TcpStream {
   Flow receive(FrameSink& sink, TransportCounters& counters);
 
   const std::string& why() const { return why_; }
-  void close() { fd_.reset(); }
+  // Unread bytes are thrown away first: otherwise the kernel cuts off what is still to be sent.
+  void close();
 
   bool wants_write = false;     // there is more than the kernel took
   bool asked_to_write = false;  // epoll was told so
 
  private:
   struct Frame {
-    FrameBytes header;
-    std::vector<std::byte> message;      // of a message; keeps its capacity
-    const std::byte* payload = nullptr;  // of either
-    uint64_t bytes = 0;                  // of the payload
+    std::vector<std::byte> head;         // the header, and all of a message; keeps its capacity
+    const std::byte* payload = nullptr;  // of a put
+    uint64_t payload_bytes = 0;
     uint64_t ticket = 0;
     bool is_put = false;
+    uint64_t bytes() const { return head.size() + payload_bytes; }
   };
-  Frame& push(const FrameHeader& header, uint64_t payload_bytes);
+  Frame& push(const FrameHeader& header);
   void advance(uint64_t bytes, std::vector<Sent>& sent);
   ssize_t write_some(uint64_t& asked);
   Flow ended(int error);
