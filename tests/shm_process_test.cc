@@ -69,7 +69,8 @@ class Child {
 
 // One rank of two; the other one is in the process at the other end of `control`.
 struct LinkedRank {
-  LinkedRank(Rank rank, int control) : peer(1 - rank), transport(make_shm(shm_config(rank, 2))) {
+  LinkedRank(Rank rank, int control, uint32_t incarnation = 0)
+      : peer(1 - rank), transport(make_shm(shm_config(rank, 2, incarnation))) {
     tell(control, transport->offer(peer));
     transport->connect(peer, 0, hear(control));
     up = until([&] { return !events.connected.empty(); });
@@ -165,6 +166,36 @@ TEST(ShmProcess, AStoppedPeerIsNotLost) {
   child.signal(SIGCONT);
   EXPECT_TRUE(rank.until([&] { return rank.events.messages.size() > before + 1000; }));
   EXPECT_TRUE(rank.send("and it takes again"));
+}
+
+// Stopped, declared lost, replaced, and only then it goes on: it changes nothing, and ends.
+TEST(ShmProcess, AStoppedPeerThatWasReplacedEnds) {
+  Child old(stream);
+  LinkedRank rank(1, old.control());
+  ASSERT_TRUE(rank.until([&] { return rank.events.messages.size() >= 1000; }));
+  old.signal(SIGSTOP);
+  rank.transport->disconnect(0);
+  rank.events.messages.clear();
+  Child successor([](int control) {
+    LinkedRank young(0, control, 1);
+    for (int i = 0; young.events.lost.empty(); ++i) {
+      if (!young.send("new " + std::to_string(i))) return false;
+    }
+    return true;
+  });
+  tell(successor.control(), rank.transport->offer(0));
+  rank.transport->connect(0, 1, hear(successor.control()));
+  ASSERT_TRUE(rank.until([&] { return rank.events.messages.size() >= 1000; }));
+  old.signal(SIGCONT);
+  EXPECT_EQ(old.wait(), 0) << "it sees that its link is gone";
+  const size_t before = rank.events.messages.size();
+  ASSERT_TRUE(rank.until([&] { return rank.events.messages.size() >= before + 1000; }));
+  for (size_t i = 0; i < rank.events.messages.size(); ++i) {
+    ASSERT_EQ(rank.events.messages[i], "new " + std::to_string(i));
+  }
+  EXPECT_TRUE(rank.events.lost.empty());
+  rank.transport.reset();
+  EXPECT_EQ(successor.wait(), 0);
 }
 
 // Each side answers every burst with a burst and sleeps at random: a wake-up that is lost once in
