@@ -88,10 +88,9 @@ std::string RendezvousBook::join_problem(const JoinRequest& request) const {
   return difference.empty() ? "" : "the ranks differ: " + difference;
 }
 
-// Ranks that are not there count as being like the candidate.
-std::string RendezvousBook::difference_of(const JoinRequest& candidate) const {
-  std::vector<JoinRequest> requests;
-  for (const Slot& slot : slots_) requests.push_back(slot.request.value_or(candidate));
+std::string RendezvousBook::difference_of(const JoinRequest& newcomer) const {
+  std::vector<JoinRequest> requests(std::max(newcomer.rank + 1, 2), agreed_);
+  requests[newcomer.rank] = newcomer;
   return first_difference(requests);
 }
 
@@ -99,6 +98,7 @@ void RendezvousBook::place(Connection from, const JoinFrame& join, double now) {
   const JoinRequest& request = join.request;
   Slot& slot = slots_[request.rank];
   slot.request = request;
+  if (phase_ == Phase::kRunning) slot.request->fingerprint.clear();  // has been compared
   slot.connection = from;
   Client& client = clients_[from];
   client.rank = request.rank;
@@ -114,8 +114,12 @@ void RendezvousBook::place(Connection from, const JoinFrame& join, double now) {
 // All are there: compares them, and hands out the World to those that wait for it.
 void RendezvousBook::complete() {
   if (phase_ == Phase::kGathering) {
-    const std::string difference = difference_of(*slots_.front().request);
+    std::vector<JoinRequest> requests;
+    for (const Slot& slot : slots_) requests.push_back(*slot.request);
+    const std::string difference = first_difference(requests);
     if (!difference.empty()) return fail_all(Error::Kind::kUser, "the ranks differ: " + difference);
+    agreed_.fingerprint = requests.front().fingerprint;
+    for (Slot& slot : slots_) slot.request->fingerprint.clear();  // may be the text of large nets
     phase_ = Phase::kRunning;
   }
   World world;

@@ -71,7 +71,7 @@ class RendezvousBook {
 
   std::string join(Connection from, const RendezvousFrame& frame, double now);
   std::string join_problem(const JoinRequest& request) const;
-  std::string difference_of(const JoinRequest& candidate) const;
+  std::string difference_of(const JoinRequest& newcomer) const;
   Rank free_rank() const;
   void place(Connection from, const JoinFrame& join, double now);
   void complete();
@@ -99,6 +99,7 @@ class RendezvousBook {
   Error::Kind failure_kind_{};
   std::string failure_;
   std::vector<Slot> slots_;  // by rank
+  JoinRequest agreed_;       // its fingerprint is that of all ranks, once the run has begun
   std::map<Connection, Client> clients_;
   std::map<std::string, std::string> values_;
   size_t value_bytes_ = 0;

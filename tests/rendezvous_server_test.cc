@@ -100,11 +100,9 @@ class RendezvousServerTest : public testing::Test {
     EXPECT_TRUE(server_->wait_until_left(kSeconds));
   }
 
-  std::unique_ptr<RendezvousServer> server_;
-
- private:
   std::mutex mutex_;
   std::string log_;
+  std::unique_ptr<RendezvousServer> server_;  // last: its thread writes the log
 };
 
 TEST_F(RendezvousServerTest, AWrongTokenIsClosedLoggedAndNotAnswered) {
