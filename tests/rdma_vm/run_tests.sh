@@ -27,6 +27,8 @@ done
 for test in rdma_vm/*_test; do
   run "$(basename "$test")" 300 "$test"
 done
+run "two ranks train over verbs with lost packets" 300 \
+  "$(dirname "$0")/train_together.sh" "$build"
 
 echo "==== RDMA tests on kernel $(uname -r)"
 printf '%s\n' "${table[@]}"
