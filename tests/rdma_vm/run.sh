@@ -31,6 +31,17 @@ for kernel in "$@"; do
   [ $status = 0 ] || failed=1
   summary+=("kernel $kernel: $([ $status = 0 ] && echo passed || echo "FAILED (status $status)")")
 done
+# Two machines, one rank each: nothing is shared but the network between them.
+token=$build/rdma_token
+(umask 077; od -An -tx1 -N16 /dev/urandom | tr -d ' \n' >"$token")
+echo "== training on two emulated machines"
+status=0
+"$here/rdma_vm.sh" --kernel "$1" --vms 2 --smp 1 --timeout $limit -- \
+  "$here/train_together.sh" "$build" "$token" || status=$?
+rm -f "$token"
+[ $status = 0 ] || failed=1
+summary+=("two machines, kernel $1: $([ $status = 0 ] && echo passed || echo "FAILED (status $status)")")
+
 echo "== RDMA tests"
 printf '%s\n' "${summary[@]}"
 exit $failed
