@@ -116,7 +116,9 @@ class SimWorld {
   void complete_put(const Packet& packet);
   Draws draw(const SimPacket& packet) const;
   std::shared_ptr<SimEndpoint> find(Rank rank, uint32_t incarnation) const;
-  void after(double delay, std::function<void()> call) { events_.push(now_ + delay, call); }
+  void after(double delay, std::function<void()> call) {
+    events_.push(now_ + delay, std::move(call));
+  }
   // sim_faults.cc:
   void fault(const SimFault& fault);
   void cut(const SimFault& fault);

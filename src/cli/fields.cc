@@ -16,7 +16,8 @@ class FieldsCommand : public Command {
   }
 
   void configure(CLI::App& app) override {
-    app.add_option("SECTION", section_, "solver, net, layer, or a layer type; all when left out");
+    app.add_option("SECTION", section_,
+                   "solver, comm, net, layer, or a layer type; all when left out");
   }
 
   int run() override {

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "comm/comm_fields.h"
 #include "src/base/text.h"
 #include "src/net/net_spec.h"
 #include "src/prototxt/fields.h"
@@ -16,9 +17,10 @@
 namespace kinet {
 namespace {
 
-// "layer" or "net" for the messages whose sections are always there.
+// "layer", "net" or "comm_param" for the messages whose sections are always there.
 std::string fixed_section(const MessageType* message) {
   if (message == &layer_fields()) return "layer";
+  if (message == &comm_fields()) return "comm_param";
   return message == &net_fields() ? "net" : "";
 }
 
@@ -54,7 +56,8 @@ struct SharedMessages {
 
 SharedMessages find_shared() {
   SharedMessages shared;
-  for (const MessageType* type : {&SolverConfig::fields(), &net_fields(), &layer_fields()}) {
+  for (const MessageType* type :
+       {&SolverConfig::fields(), &comm_fields(), &net_fields(), &layer_fields()}) {
     shared.count(type->fields);
   }
   const LayerRegistry& registry = LayerRegistry::instance();
@@ -157,6 +160,8 @@ std::vector<Section> all_sections() {
   };
   const MessageType& solver = SolverConfig::fields();
   add("solver", solver.help, solver.fields);
+  add("comm_param", comm_fields().help, comm_fields().fields);
+  out.back().also = "comm";
   add("net", net_fields().help, net_fields().fields);
   add("layer", layer_fields().help, layer_fields().fields);
   const LayerRegistry& registry = LayerRegistry::instance();
@@ -198,8 +203,8 @@ constexpr const char* kHead = R"(# Model files: every field
 This page is the output of `kinet fields`; do not edit it. A file is checked against these
 declarations before anything is set up: an unknown field is an error that names the nearest known
 one. `a.b` stands for field `b` inside message `a { }`. An enum's value is written with or without
-quotes, or as its number. Sections: solver files, net files, fields of all layers, the layer types in
-alphabetical order, and messages that several of them use.
+quotes, or as its number. Sections: solver files, how workers talk, net files, fields of all layers, the
+layer types in alphabetical order, and messages that several of them use.
 
 )";
 
