@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "comm/transports/shm_ring.h"
 #include "comm/transports/shm_socket.h"
@@ -205,6 +207,9 @@ TEST(ShmTransport, MemoryNeedsAFile) {
   }
   const SharedMemory small(4096, "test");
   EXPECT_THROW(transport->register_memory({small.data(), 1 << 20, small.fd()}), Error);
+  const ShmFd loose(memfd_create("loose", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(loose.get(), 4096), 0);
+  EXPECT_THROW(transport->register_memory({plain.data(), 100, loose.get()}), Error);
 }
 
 TEST(ShmTransport, WhatWasSentBeforeTheEndArrives) {
@@ -341,6 +346,44 @@ TEST(ShmTransport, RubbishFromAPeerEndsItsLink) {
     EXPECT_EQ(events.lost.size(), 1U);
     EXPECT_EQ(real->send(0, bytes_of("x")), Post::kPeerLost);
   }
+}
+
+// Packets of chance, with and without files and the right token, as a greeting or on a link.
+TEST(ShmTransport, RandomPackets) {
+  std::mt19937_64 random(1);
+  const TransportConfig config = shm_config(1, 2);
+  const auto real = make_shm(config);
+  ShmEvents events;
+  int links = 0;
+  const auto look = [&] {  // at descriptors too
+    real->arm();
+    real->poll(events);
+  };
+  const size_t before = descriptors();
+  for (int i = 0; i < 3000; ++i) {
+    if (i % 3 == 0) real->connect(0, 0, "");
+    FalsePeer liar(real->offer(0));
+    if (i % 3 != 1) liar.greet(liar.hello(), config.token);
+    look();
+    for (int k = 0; k < 3; ++k) {
+      ShmPacket packet = liar.hello();
+      if (random() % 4 != 0) packet.kind = static_cast<ShmPacket::Kind>(0x316D6873 + random() % 4);
+      if (random() % 2 == 0) packet.key = random() % 3;
+      if (random() % 2 == 0) packet.value = random() >> random() % 64;
+      if (random() % 4 == 0) packet.from = static_cast<Rank>(random());
+      const std::array<int, 2> files{liar.inbox.fd(), liar.bell.get()};
+      const std::string token =
+          random() % 4 == 0 ? std::string(random() % 2000, 'x') : config.token;
+      shm_send(liar.socket.get(), packet, token, std::span(files).first(random() % 3));
+      look();
+    }
+    links += events.connected.empty() ? 0 : 1;
+    events = ShmEvents{};
+    real->disconnect(0);
+  }
+  EXPECT_GT(links, 500);
+  for (int i = 0; i < 3; ++i) look();
+  EXPECT_EQ(descriptors(), before);
 }
 
 TEST(ShmTransport, NothingLeaks) {

@@ -1,5 +1,6 @@
 #include "comm/transports/shm.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -132,6 +133,11 @@ std::unique_ptr<MemoryRegion> Shm::register_memory(const MemoryBlock& block) {
               human_bytes(block.bytes));
   KINET_CHECK(fstat(block.fd, &file) == 0 && static_cast<size_t>(file.st_size) >= block.bytes,
               "the file of {} of memory is shorter than that", human_bytes(block.bytes));
+  const int seals = fcntl(block.fd, F_GET_SEALS);
+  KINET_CHECK(seals >= 0 && (seals & F_SEAL_SHRINK) != 0,
+              "transport shm needs memory of a fixed size; the file of {} could be made shorter\n"
+              "hint: allocate it as SharedMemory (src/base/shared_memory.h)",
+              human_bytes(block.bytes));
   const uint64_t key = ++last_key_;
   self_.regions[key] = block;
   ++counters_.registrations;
