@@ -140,6 +140,7 @@ class SimWorld {
   double now_ = 0;
   EventQueue<std::function<void()>> events_;
   std::map<Rank, std::shared_ptr<SimEndpoint>> endpoints_;  // ordered: part of the determinism
+  std::set<Rank> wishing_;  // whose outbox is not empty; ordered for the same reason
   std::set<std::pair<Rank, Rank>> cuts_;
   SimCounters counters_;
 };

@@ -98,6 +98,7 @@ class SimEndpoint {
   void connect(Rank peer, uint32_t peer_incarnation);
   void disconnect(Rank peer);
   void close();
+  void wish(std::function<void()> call);
   void post(const std::shared_ptr<SimPacket>& packet);  // to be launched before the clock moves
   void give_credit(const std::shared_ptr<SimPacket>& packet);  // a message has been raised
   bool wait(double until, double patience, SimWorld::Lock& lock) {
@@ -123,7 +124,7 @@ class SimEndpoint {
   double killed_at = 0;
   std::map<Rank, SimLink> links;
   std::deque<SimEvent> inbox;
-  std::vector<std::function<void()>> outbox;  // run before the clock moves
+  std::vector<std::function<void()>> outbox;  // by wish(); run before the clock moves
   std::map<uint64_t, MemoryBlock> regions;
   uint64_t last_key = 0;
   uint64_t retransmissions = 0;

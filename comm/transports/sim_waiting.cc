@@ -79,12 +79,17 @@ void SimEndpoint::close() {
   for (const auto& [r, other] : world->endpoints_) other->woken.notify_one();  // one less to wait
 }
 
+void SimEndpoint::wish(std::function<void()> call) {
+  outbox.push_back(std::move(call));
+  world->wishing_.insert(rank);
+}
+
 void SimEndpoint::post(const std::shared_ptr<SimPacket>& packet) {
-  outbox.emplace_back([this_world = world.get(), packet] { this_world->launch(packet); });
+  wish([this_world = world.get(), packet] { this_world->launch(packet); });
 }
 
 void SimEndpoint::give_credit(const std::shared_ptr<SimPacket>& packet) {
-  outbox.emplace_back([w = world.get(), packet] {
+  wish([w = world.get(), packet] {
     w->after(w->model_.wire(packet->to, packet->from).latency, [w, packet] {
       const auto sender = w->find(packet->from, packet->from_incarnation);
       SimLink* link = sender ? sender->link(packet->to, packet->to_incarnation) : nullptr;

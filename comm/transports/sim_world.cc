@@ -48,8 +48,8 @@ void SimWorld::call_at(double time, std::function<void()> call) {
 // Everybody's wishes of this instant come first, by rank: that makes their order independent of
 // which thread ran when.
 bool SimWorld::next_event(double until) {
-  for (const auto& [rank, endpoint] : endpoints_) {
-    for (const auto& call : std::exchange(endpoint->outbox, {})) call();
+  for (const Rank r : std::exchange(wishing_, {})) {
+    for (const auto& call : std::exchange(endpoints_.at(r)->outbox, {})) call();
   }
   if (events_.empty() || events_.next_time() > until) {
     if (std::isfinite(until)) now_ = std::max(now_, until);
