@@ -291,7 +291,9 @@ class Tcp : public Transport {
     const bool good = link->receive(number, sink);
     const uint64_t events = link->events() - before;
     raised_ += static_cast<int>(events);
-    if (events > 0) hot_ = tag_of(peer, number);
+    // Bulk is left to epoll: looking at its socket all the time holds up the kernel, which fills
+    // it.
+    if (events > 0 && number == 0) hot_ = tag_of(peer, number);
     if (!good && peers_[peer].link.get() == link) end(peer, sink);
     return events > 0;
   }
