@@ -35,16 +35,17 @@ smoke: all  ## the quick gate before a commit: tests of label smoke, under 20 s
 test: deps all  ## all unit and integration tests
 	@$(call run_tests,$(BUILD),'unit|integration')
 
-check:  ## tests of label core under the address and undefined-behaviour sanitizers, then rdma
+check:  ## tests of label core under the address and undefined-behaviour sanitizers, then threads and rdma
 	@$(call configure,build-asan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=address$(comma)undefined -DKINET_TEST_LABEL=core -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-asan -j $(JOBS)
 	@$(call run_tests,build-asan,core)
+	@$(MAKE) --no-print-directory threads
 	@$(MAKE) --no-print-directory rdma
 
 rdma: all  ## RDMA tests in an emulated machine with Soft-RoCE devices, two kernels
 	@tests/rdma_vm/run.sh $(BUILD)
 
-threads:  ## tests of label threads under the thread sanitizer (not part of check: by hand)
+threads:  ## tests of label threads under the thread sanitizer
 	@$(call configure,build-tsan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=thread -DKINET_TEST_LABEL=threads -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-tsan -j $(JOBS)
 	@$(call run_tests,build-tsan,threads)
