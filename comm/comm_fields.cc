@@ -18,6 +18,8 @@ MessageType make_comm_fields() {
        float_field(
            "stall_timeout", "30",
            "seconds without progress after which a rank that is alive is reported; 0: never"),
+       float_field("wait_timeout", "7200",
+                   "seconds that a rank which gives signs of life may be waited for"),
        float_field("spin", "-1",
                    "microseconds that a waiting rank looks for news before it sleeps; -1: 50 when "
                    "the machine has a core for each rank, else 0")}};

@@ -330,9 +330,10 @@ void Communicator::locked(const std::function<void()>& work) {
   work();
 }
 
-void Communicator::note_progress(uint64_t step, const std::string& phase) {
+void Communicator::note_progress(uint64_t step, const std::string& phase, int patience) {
   const Guard guard(impl_->lock);
   impl_->own_beat.step = step;
+  impl_->own_beat.patience = static_cast<uint64_t>(std::max(patience, 1));
   impl_->own_beat.phase.fill(0);
   std::memcpy(impl_->own_beat.phase.data(), phase.data(),
               std::min(phase.size(), impl_->own_beat.phase.size() - 1));

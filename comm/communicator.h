@@ -91,7 +91,8 @@ struct CommOptions {
   bool progress_thread = true;
   bool heartbeats = true;
   Runtime runtime;
-  std::function<void(const std::string&)> log;  // routes, losses, stalls: lines for people
+  std::function<void(const std::string&)> log;   // routes, losses, goodbyes: lines for people
+  std::function<void(const std::string&)> warn;  // ranks that stall; without it these go to `log`
 };
 
 class Communicator {
@@ -163,8 +164,9 @@ class Communicator {
   // Runs `work` under the lock, for several calls that belong together.
   void locked(const std::function<void()>& work);
 
-  // Says how far this rank is; travels with the heartbeats: step counter and "layer conv1".
-  void note_progress(uint64_t step, const std::string& phase);
+  // Says how far this rank is; travels with the heartbeats: step counter and "layer conv1". A rank
+  // that stays at one step longer than patience * stall_timeout is reported by the others.
+  void note_progress(uint64_t step, const std::string& phase, int patience = 1);
 
   // Orderly end: says goodbye. Nothing may be sent after it.
   void leave();

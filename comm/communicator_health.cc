@@ -77,11 +77,12 @@ void Communicator::Impl::look_for_silence(double now) {
 
 void Communicator::Impl::look_for_stall(Rank r, double now) {
   Peer& p = peers[r];
-  if (stall_timeout <= 0 || p.stall_told || now - p.beat_changed < stall_timeout) return;
+  const double limit = stall_timeout * static_cast<double>(std::max<uint64_t>(p.beat.patience, 1));
+  if (stall_timeout <= 0 || p.stall_told || now - p.beat_changed < limit) return;
   if (p.beat.step == 0 || p.beat.phase[0] == 0) return;  // it does not tell how far it is
   p.stall_told = true;
-  log(fmt::format("{} is alive but stays at step {} for {:.3g} s: {}", name_of(r), p.beat.step,
-                  now - p.beat_changed, p.beat.phase.data()));
+  warn(fmt::format("{} is alive but stays at step {} for {:.3g} s: {}", name_of(r), p.beat.step,
+                   now - p.beat_changed, p.beat.phase.data()));
 }
 
 void Communicator::Impl::heard_from(Rank peer) { peers[peer].heard = steady_now(); }

@@ -22,7 +22,8 @@ namespace kinet {
 // What the heartbeat of a rank says.
 struct Heartbeat {
   uint64_t step = 0;
-  std::array<char, 56> phase{};
+  uint64_t patience = 1;  // this phase may take so many times stall_timeout
+  std::array<char, 48> phase{};
 };
 
 // Seconds of this machine's steady clock, also where the transports keep virtual time.
@@ -115,6 +116,7 @@ struct Communicator::Impl : EventSink, MembershipSink {
   void log(const std::string& text) const {
     if (options.log) options.log(text);
   }
+  void warn(const std::string& text) const { options.warn ? options.warn(text) : log(text); }
 
   World world;
   std::unique_ptr<Rendezvous> rendezvous;

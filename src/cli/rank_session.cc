@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <set>
 
+#include "comm/comm_fields.h"
 #include "src/base/check.h"
 #include "src/base/rng.h"
 #include "src/base/text.h"
@@ -50,17 +52,21 @@ void RankSession::connect(const Params& params, const std::string& transport, So
     compare("training data", source->describe());
   }
   compare("start", start_digest(solver));
+  const Params comm_params(params.node(), &comm_fields());
   CommOptions options;
   options.params = params;
   options.transport = transport;
   options.log = line_;
+  options.warn = [](const std::string& text) {
+    std::fprintf(stderr, "kinet: warning: %s\n", text.c_str());
+  };
   comm_ = std::make_unique<Communicator>(world(), run_.take_rendezvous(), options);
   // Not through comm_: its thread may call while comm_ is being reset.
   comm_->on_peer_lost([this, comm = comm_.get()](Rank peer, const std::string&) {
     if (first_lost_ < 0 && comm->state(peer) == PeerState::kLost) first_lost_ = peer;
   });
-  bsp_ =
-      std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(), BspOptions{});
+  bsp_ = std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(),
+                               BspOptions{comm_params.get_double("wait_timeout")});
   solver.attach(*bsp_);
 }
 

@@ -51,7 +51,7 @@ struct Solver::Impl {
   bool exchange_gradients(SolverControl* control, const std::vector<int64_t>& positions);
   [[noreturn]] void stop_for_loss(const Error& error);  // another worker is lost
   bool leader() const { return options.worker == 0; }
-  void note(const std::string& phase);
+  void note(const std::string& phase, bool slow = false);
   int64_t batches_an_update() const { return settings.iter_size * options.workers; }
   int64_t pass_number(int64_t micro) const {
     return (iteration * settings.iter_size + micro) * options.workers + options.worker;

@@ -83,8 +83,8 @@ void Solver::Impl::stop_for_loss(const Error& error) {
                iteration, error.what(), saved);
 }
 
-void Solver::Impl::note(const std::string& phase) {
-  if (bsp != nullptr) bsp->note(iteration, phase);
+void Solver::Impl::note(const std::string& phase, bool slow) {
+  if (bsp != nullptr) bsp->note(iteration, phase, slow);
 }
 
 // Before the update only the position of the data and the buffers have changed.

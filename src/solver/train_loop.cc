@@ -31,7 +31,7 @@ FinishRecord Solver::Impl::run(SolverControl& control) {
     } else if (iteration >= end) {
       reason = end_reason;
     } else if (test_due() && !stop_wanted(control)) {
-      note("testing");
+      note("testing", true);
       test_and_tell(&control);
       const bool enough = tested_iteration == iteration && early_stop->should_stop();
       if (enough) (bsp == nullptr ? reason : early_reason) = early_stop->reason();
@@ -157,7 +157,7 @@ void Solver::Impl::display() {
 // snapshots before stay.
 void Solver::Impl::snapshot_or_warn() {
   if (!leader()) return;
-  note("writing a snapshot");
+  note("writing a snapshot", true);
   check_finite();
   failed_snapshot.clear();
   try {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint8_t kFinishedKind = kSyncKind;  // message: this worker needs nothing any more
 constexpr size_t kFloatsPerLine = 16;
+constexpr int kSlowPhase = 20;  // a test or snapshot may take so many times stall_timeout
 
 // Places in the tail behind the gradients.
 enum Tail : size_t { kLoss, kStop, kStopNow, kSnapshot, kNotFinite };
@@ -82,8 +83,7 @@ void Bsp::average(std::span<float> buffers) {
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i] = place[i] / workers_float;
 }
 
-void Bsp::wait(Ticket ticket, const std::string& what,
-               const std::atomic<bool>* interrupted) {
+void Bsp::wait(Ticket ticket, const std::string& what, const std::atomic<bool>* interrupted) {
   const double begin = comm_.now();
   comm_.wait_until(
       [&] { return collectives_->done(ticket) || (interrupted != nullptr && *interrupted); },
@@ -114,8 +114,8 @@ Rank Bsp::writer() const {
   return r;
 }
 
-void Bsp::note(int64_t iteration, const std::string& phase) {
-  comm_.note_progress(static_cast<uint64_t>(iteration) + 1, phase);
+void Bsp::note(int64_t iteration, const std::string& phase, bool slow) {
+  comm_.note_progress(static_cast<uint64_t>(iteration) + 1, phase, slow ? kSlowPhase : 1);
 }
 
 }  // namespace kinet

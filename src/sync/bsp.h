@@ -40,7 +40,7 @@ struct GlobalStep {
 };
 
 struct BspOptions {
-  double timeout = 600;  // seconds that a worker may be waited for while it gives signs of life
+  double timeout = 7200;  // seconds that a worker may be waited for while it gives signs of life
 };
 
 class Bsp {
@@ -70,14 +70,13 @@ class Bsp {
   Rank writer() const;
   // "rank 2 (host a, process 77) is lost: ...", or "".
   std::string first_loss() const { return comm_.first_loss(); }
-  // For heartbeats: what this worker does.
-  void note(int64_t iteration, const std::string& phase);
+  // For heartbeats: what this worker does, and whether that is known to take long.
+  void note(int64_t iteration, const std::string& phase, bool slow);
   // Seconds spent waiting for others since the last call.
   double take_waiting();
 
  private:
-  void wait(Ticket ticket, const std::string& what,
-            const std::atomic<bool>* interrupted);
+  void wait(Ticket ticket, const std::string& what, const std::atomic<bool>* interrupted);
   float* tail() const;
 
   Communicator& comm_;
