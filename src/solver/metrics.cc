@@ -154,6 +154,7 @@ void MetricsWriter::on_start(const StartRecord& r) {
                    {"threads", r.threads},
                    {"batch", r.batch},
                    {"iter_size", r.iter_size},
+                   {"workers", r.workers},
                    {"train_items", r.train_items},
                    {"iterations_per_epoch", number(r.iterations_per_epoch)},
                    {"resumed_from", r.resumed_from},
@@ -171,6 +172,7 @@ void MetricsWriter::on_display(const DisplayRecord& r) {
                    {"gradient_norm", number(r.gradient_norm)},
                    {"iterations_per_second", number(r.iterations_per_second)},
                    {"images_per_second", number(r.images_per_second)},
+                   {"waiting_seconds", number(r.waiting_seconds)},
                    {"outputs", outputs_to_json(r.outputs)},
                    {"loss_weights", losses_to_json(r.outputs)}}));
 }

@@ -41,6 +41,7 @@ struct DisplayRecord {
   double iterations_per_second = 0, images_per_second = 0;  // since the last display
   int64_t since_last = 0;                                   // iterations since the last display
   double seconds_since_last = 0;
+  double waiting_seconds = 0;  // of them: waiting for other workers, and summing
   std::vector<OutputValue> outputs;
 };
 

@@ -139,6 +139,7 @@ void Solver::Impl::display() {
   r.gradient_norm = norm;
   r.since_last = since_display;
   r.seconds_since_last = train_seconds;
+  if (bsp != nullptr) r.waiting_seconds = bsp->take_waiting();
   if (since_display > 0 && train_seconds > 0) {
     r.iterations_per_second = static_cast<double>(since_display) / train_seconds;
   }
