@@ -54,13 +54,13 @@ Collectives::Impl::Impl(Communicator& the_comm, Region& the_data,
   for (Lane& lane : lanes) {
     lane.segment.rank = rank;
     lane.segment.size = size;
-    lane.segment.slot = options.piece;
+    lane.segment.slot = lane.segment.step = options.piece;
     lane.segment.reads.assign(size, false);
     lane.segment.read_by.assign(size, false);
     lane.segment.pieces.reserve(size);
-    lane.schedule.steps.reserve(8 * size);
-    lane.schedule.sources.reserve(2 * size);
-    for (auto& arrived : lane.arrived) arrived.assign(arrival_limit(size), 0);
+    lane.schedule.steps.reserve(64 * size);  // the longest: 32 pieces to everybody
+    lane.schedule.sources.reserve(32 * size);
+    for (auto& arrived : lane.arrived) arrived.resize(arrival_limit(size));
   }
   for (Underway& op : operations) op.last_put.assign(size, 0);
   sum_sources.reserve(size);
@@ -86,7 +86,7 @@ Collectives::Impl::~Impl() {
   });
 }
 
-// Two rounds: where everybody's memory is, then who sees whose.
+// Three rounds: where everybody's memory is, who sees whose, and whether all see all.
 void Collectives::Impl::exchange() {
   const auto all = [this](const auto& has) {
     comm.wait_until(
@@ -119,6 +119,16 @@ void Collectives::Impl::exchange() {
     comm.send(r, kind, std::span(&reads, 1));
   }
   all([](const CollectivePeer& p) { return p.reads_us.has_value(); });
+  all_mapped = true;
+  for (Rank r = 0; r < size; ++r) {
+    all_mapped &= r == rank || (peers[r].data != nullptr && *peers[r].reads_us);
+  }
+  const auto sees = static_cast<std::byte>(all_mapped ? 1 : 0);
+  for (Rank r = 0; r < size; ++r) {
+    if (r != rank) comm.send(r, kind, std::span(&sees, 1));
+  }
+  all([](const CollectivePeer& p) { return p.all_see_all.has_value(); });
+  for (const CollectivePeer& p : peers) all_mapped &= p.all_see_all.value_or(true);
   comm.locked([this] {
     comm.on_message(kind, nullptr);  // what comes from now on is of the next object with this id
     for (Lane& lane : lanes) {
@@ -138,6 +148,8 @@ void Collectives::Impl::on_message(Rank from, std::span<const std::byte> payload
     peer.hello = hello;
   } else if (payload.size() == 1 && peer.hello && !peer.reads_us) {
     peer.reads_us = payload[0] != std::byte{0};
+  } else if (payload.size() == 1 && peer.reads_us && !peer.all_see_all) {
+    peer.all_see_all = payload[0] != std::byte{0};
   } else {
     fail_all(fmt::format("{} sent a set-up message that does not fit", comm.name(from)));
   }

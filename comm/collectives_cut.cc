@@ -6,6 +6,10 @@
 namespace kinet {
 namespace {
 
+// Pieces of a segment that needs no inbox: many, since every segment costs two waits for the peers;
+// not all, since a pump sums a segment in one go.
+constexpr uint64_t kMappedPieces = 32;
+
 uint64_t segments_of(uint64_t bytes, uint64_t each) { return (bytes + each - 1) / each; }
 
 // The part number `index` of a range cut into parts of `each` bytes; empty beyond its end.
@@ -49,6 +53,9 @@ void Collectives::Impl::plan(Operation& op) const {
              op.bytes * (size - 1) <= options.flat_limit) {
     op.cut = Cut::kWhole;
     op.segments = op.bytes > 0 ? 1 : 0;
+  } else if (all_reduce && op.algorithm == Algorithm::kDirect && all_mapped) {
+    op.cut = Cut::kMapped;
+    op.segments = op.bytes > 0 ? segments_of(longest_share + 64, kMappedPieces * options.piece) : 0;
   } else {
     op.cut = Cut::kShares;
     // Borders lie on cache lines, so any share may be the longest by one line.
@@ -59,6 +66,8 @@ void Collectives::Impl::plan(Operation& op) const {
 
 void Collectives::Impl::fill(const Operation& op, uint64_t index, Segment& s) const {
   const Range whole{op.offset, op.bytes};
+  const uint64_t each =
+      op.cut == Operation::Cut::kMapped ? kMappedPieces * options.piece : options.piece;
   s.root = op.root;
   s.pieces.clear();
   switch (op.cut) {
@@ -69,10 +78,11 @@ void Collectives::Impl::fill(const Operation& op, uint64_t index, Segment& s) co
       s.pieces.push_back(part_of(whole, index, options.piece));
       break;
     case Operation::Cut::kShares:
+    case Operation::Cut::kMapped:
       for (Rank r = 0; r < size; ++r) {
         Range share = share_of(op.bytes, r, size);
         share.offset += op.offset;
-        s.pieces.push_back(part_of(share, index, options.piece));
+        s.pieces.push_back(part_of(share, index, each));
       }
       break;
     case Operation::Cut::kHalves: {
@@ -117,7 +127,7 @@ void Collectives::Impl::generate(const Operation& op, const Segment& s, Schedule
       kinet::barrier(s, out);
       break;
   }
-  out.mark_last_puts();
+  out.mark_last_puts(s.size);
 }
 
 }  // namespace kinet

@@ -20,6 +20,7 @@ struct Operation {
   enum class Cut {
     kWhole,   // one segment: flat, barrier
     kShares,  // a piece of each rank's share
+    kMapped,  // many pieces of each share, where all ranks see each other's data
     kHalves,  // neighbours for halving-doubling
     kPieces,  // one piece: trees
   };
@@ -47,8 +48,11 @@ struct Lane {
   size_t next = 0;     // step
   Segment segment;
   Schedule schedule;
-  // By parity and arrival number: from whom it came plus one, 0 while it is not here.
-  std::array<std::vector<uint32_t>, 2> arrived;
+  struct Arrived {
+    Rank from = -1;
+    uint32_t times = 0;
+  };
+  std::array<std::vector<Arrived>, 2> arrived;  // by parity and arrival number
 };
 
 // What a rank tells all others at set-up.
@@ -61,6 +65,7 @@ struct CollectiveHello {
 struct CollectivePeer {
   std::optional<CollectiveHello> hello;
   std::optional<bool> reads_us;     // it sees our data
+  std::optional<bool> all_see_all;  // as far as it knows
   const std::byte* data = nullptr;  // its data as we see it
   std::string why_left;
 };
@@ -115,6 +120,7 @@ struct Collectives::Impl {
   std::vector<Lane> lanes;
   std::vector<Underway> operations;  // a ring, by ticket
   std::vector<const float*> sum_sources;
+  bool all_mapped = false;      // every rank sees every other's data
   Ticket beginning = 1;         // the first operation with segments to begin
   uint64_t segments_begun = 0;  // of all operations: number modulo depth is the lane
   int lost_number = 0, pump_number = 0;

@@ -16,11 +16,13 @@ uint64_t Collectives::Impl::inbox_offset(const Lane& lane, uint64_t lane_number)
 void Collectives::Impl::on_put(Rank from, uint32_t tag) {
   const uint32_t limit = arrival_limit(size);
   const uint32_t lane = tag / (2 * limit), parity = tag / limit % 2, number = tag % limit;
-  if (lane >= lanes.size() || lanes[lane].arrived[parity][number] != 0) {
+  Lane::Arrived* arrived = lane < lanes.size() ? &lanes[lane].arrived[parity][number] : nullptr;
+  if (arrived == nullptr || (arrived->times > 0 && arrived->from != from)) {
     return fail_all(
         fmt::format("{} put something that nobody asked for (tag {})", comm.name(from), tag));
   }
-  lanes[lane].arrived[parity][number] = static_cast<uint32_t>(from) + 1;
+  arrived->from = from;
+  ++arrived->times;
 }
 
 // Runs until every lane has to wait, so that no news is needed for what can be done now.
@@ -94,13 +96,13 @@ bool Collectives::Impl::step(Lane& lane, uint64_t lane_number, const Step& step)
 }
 
 bool Collectives::Impl::take_arrival(Lane& lane, const Step& step) {
-  uint32_t& slot = lane.arrived[lane.turn % 2][step.arrival];
-  if (slot == 0) {
+  Lane::Arrived& arrived = lane.arrived[lane.turn % 2][step.arrival];
+  if (arrived.times < step.times) {
     if (comm.state(step.peer) == PeerState::kLeft) fail_for_one_that_left(step.peer);
     return false;
   }
-  const Rank from = static_cast<Rank>(slot) - 1;
-  slot = 0;
+  const Rank from = arrived.from;
+  arrived = {};
   if (from == step.peer) return true;
   fail_all(fmt::format("{} put what {} was to put (arrival {})", comm.name(from),
                        comm.name(step.peer), step.arrival));

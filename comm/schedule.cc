@@ -30,11 +30,12 @@ void Schedule::put(Rank to, Slice from, Slice into, uint64_t bytes, uint32_t arr
 
 void Schedule::notify(Rank to, uint32_t arrival) { put(to, {}, {}, 0, arrival); }
 
-void Schedule::wait(Rank from, uint32_t arrival) {
+void Schedule::wait(Rank from, uint32_t arrival, uint32_t times) {
   Step& step = steps.emplace_back();
   step.kind = Step::Kind::kWait;
   step.peer = from;
   step.arrival = arrival;
+  step.times = times;
 }
 
 void Schedule::sum(Slice into, uint64_t bytes) {
@@ -47,13 +48,14 @@ void Schedule::sum(Slice into, uint64_t bytes) {
   summed_ = static_cast<uint32_t>(sources.size());
 }
 
-// A schedule has few peers or few puts to each: looking ahead is cheap enough.
-void Schedule::mark_last_puts() {
-  for (auto step = steps.begin(); step != steps.end(); ++step) {
-    if (step->kind != Step::Kind::kPut) continue;
-    step->last_to_peer = std::none_of(step + 1, steps.end(), [&](const Step& later) {
-      return later.kind == Step::Kind::kPut && later.peer == step->peer;
-    });
+// Backwards, until every peer has been met.
+void Schedule::mark_last_puts(int size) {
+  met_.assign(size, false);
+  int left = size;
+  for (auto step = steps.rbegin(); step != steps.rend() && left > 0; ++step) {
+    if (step->kind != Step::Kind::kPut || met_[step->peer]) continue;
+    step->last_to_peer = met_[step->peer] = true;
+    --left;
   }
 }
 

@@ -1,13 +1,13 @@
 // Schedules: what one rank does for one segment of a collective operation, as a list of steps.
 //
 //   kPut    put bytes into a peer's data or inbox, with an arrival number for the peer's kWait
-//   kWait   until the put with that arrival number is here
+//   kWait   until so many puts with that arrival number are here
 //   kSum    to = ((source 0 + source 1) + source 2) + ..., floats
 // Steps run in order; a step that has to wait holds up its own segment only. The generators below
 // are pure functions, so that a test can run all ranks of a schedule on plain arrays.
 //
 // Invariants (checked by tests/schedule_test.cc for every generator):
-//   - every put has exactly one wait, and every wait exactly one put
+//   - the puts with an arrival number are just as many as its one wait waits for
 //   - no two puts into one rank's inbox overlap
 //   - when a rank has done all its steps, every other rank has at least begun its own. With two
 //     inboxes in turn (comm/collectives.h) that is enough to write into an inbox without asking.
@@ -39,7 +39,8 @@ struct Step {
   enum class Kind : uint8_t { kPut, kWait, kSum } kind = Kind::kWait;
   bool last_to_peer = false;  // no later put of this schedule goes to that peer
   Rank peer = -1;             // kPut: to whom; kWait: from whom
-  uint32_t arrival = 0;       // number of the put, unique at its receiver
+  uint32_t arrival = 0;       // at its receiver the number belongs to one wait
+  uint32_t times = 1;         // kWait: puts with that number
   Slice from, to;
   uint64_t bytes = 0;
   uint32_t first_source = 0, source_count = 0;  // kSum: in Schedule::sources
@@ -52,14 +53,15 @@ struct Schedule {
   void clear();
   void put(Rank to, Slice from, Slice into, uint64_t bytes, uint32_t arrival);
   void notify(Rank to, uint32_t arrival);  // a put of no bytes
-  void wait(Rank from, uint32_t arrival);
+  void wait(Rank from, uint32_t arrival, uint32_t times = 1);
   // The sources of a sum are those added since the last one.
   void source(const Slice& slice) { sources.push_back(slice); }
   void sum(Slice into, uint64_t bytes);
-  void mark_last_puts();  // sets last_to_peer
+  void mark_last_puts(int size);  // sets last_to_peer
 
  private:
-  uint32_t summed_ = 0;  // sources that belong to earlier sums
+  uint32_t summed_ = 0;    // sources that belong to earlier sums
+  std::vector<bool> met_;  // of mark_last_puts()
 };
 
 struct Range {
@@ -73,6 +75,7 @@ struct Segment {
   int size = 1;
   Rank root = 0;
   uint64_t slot = 0;  // bytes between two slots of the inbox, at least the longest piece
+  uint64_t step = 0;  // direct_all_reduce: most bytes of a sum and a put
   std::vector<Range> pieces;
   std::vector<bool> reads;    // this rank sees that peer's data
   std::vector<bool> read_by;  // that peer sees this rank's data
@@ -80,8 +83,8 @@ struct Segment {
 
 // --- all-reduce. Everybody sends all to all, and sums for himself: one latency, for few bytes.
 void flat_all_reduce(const Segment& s, Schedule& out);
-// Every piece goes to its owner, who sums and sends the sum to all. Owners of this machine read the
-// contributions where they lie.
+// Every piece goes to its owner, who sums and sends the sum to all, step by step. Owners of this
+// machine read the contributions where they lie; if all do, pieces may be longer than slots.
 void direct_all_reduce(const Segment& s, Schedule& out);
 void ring_all_reduce(const Segment& s, Schedule& out);
 void halving_doubling_all_reduce(const Segment& s, Schedule& out);

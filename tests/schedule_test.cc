@@ -26,8 +26,8 @@ struct SimRank {
   Schedule schedule;
   size_t next = 0;
   std::vector<float> data, inbox;
-  std::map<uint32_t, Rank> arrived;
-  std::vector<bool> written;  // floats of the inbox
+  std::map<uint32_t, std::pair<Rank, uint32_t>> arrived;  // from whom, how many
+  std::vector<bool> written;                              // floats of the inbox
   bool begun = false;
   bool done() const { return begun && next == schedule.steps.size(); }
 };
@@ -40,6 +40,7 @@ class Simulation {
       rank.segment.rank = r;
       rank.segment.size = size;
       rank.segment.slot = kSlot;
+      rank.segment.step = seed % 2 == 0 ? kSlot : 256;  // one step, or several
       rank.segment.reads.assign(size, false);
       rank.segment.read_by.assign(size, false);
       rank.data.resize(floats);
@@ -98,8 +99,9 @@ class Simulation {
     const Step& step = rank.schedule.steps[rank.next];
     if (step.kind == Step::Kind::kWait) {
       const auto it = rank.arrived.find(step.arrival);
-      if (it == rank.arrived.end()) return false;
-      EXPECT_EQ(it->second, step.peer);
+      if (it == rank.arrived.end() || it->second.second < step.times) return false;
+      EXPECT_EQ(it->second.first, step.peer);
+      EXPECT_EQ(it->second.second, step.times);
       rank.arrived.erase(it);
     } else if (step.kind == Step::Kind::kPut) {
       put(number, step);
@@ -114,7 +116,9 @@ class Simulation {
     SimRank& there = ranks_[step.peer];
     EXPECT_NE(step.peer, from);
     EXPECT_LT(step.arrival, arrival_limit(size()));
-    EXPECT_TRUE(there.arrived.emplace(step.arrival, from).second) << "arrival used twice";
+    auto& arrived = there.arrived.emplace(step.arrival, std::pair(from, 0)).first->second;
+    EXPECT_EQ(arrived.first, from) << "arrival number used twice";
+    ++arrived.second;
     if (step.bytes == 0) return;
     if (step.to.place == Place::kInbox) {
       ASSERT_LE(step.to.offset + step.bytes, there.inbox.size() * sizeof(float));
