@@ -6,13 +6,15 @@
 // Steps run in order; a step that has to wait holds up its own segment only. The generators below
 // are pure functions, so that a test can run all ranks of a schedule on plain arrays.
 //
-// Invariants (checked by tests/schedule_test.cc for every generator):
+// A source may change as soon as it is known to have been read. That a put has arrived is known
+// from what its receiver does with it, not from its completion; the bytes may be read as late as
+// that. Invariants (checked by tests/schedule_test.cc for every generator):
 //   - the puts with an arrival number are just as many as its one wait waits for
 //   - no two puts into one rank's inbox overlap
 //   - when a rank has done all its steps, every other rank has at least begun its own. With two
 //     inboxes in turn (comm/collectives.h) that is enough to write into an inbox without asking.
-//   - bytes that a peer's data still needs are not overwritten: a put into its data follows, by way
-//     of arrivals, the peer's last use of them
+//   - bytes that are still needed are not overwritten: a put into a peer's data follows, by way of
+//     arrivals, the peer's last use of them, and so does a sum after a put of the same bytes
 // Order of summation: fixed by (algorithm, size, piece), in `direct` and `flat` always rank 0 to
 // N-1.
 // Reference: costs of the algorithms in docs/collectives.md.

@@ -66,10 +66,14 @@ void send_to_all(const Segment& s, const Range& part, Schedule& out) {
 
 }  // namespace
 
+// The sum may be written before the own puts have left, so these come from a copy: in the slot that
+// nobody puts into.
 void flat_all_reduce(const Segment& s, Schedule& out) {
   const Range& all = s.pieces[0];
+  out.source(data(all.offset));
+  out.sum(slot(s, s.rank), all.bytes);
   for_peers(s, [&](Rank peer) {
-    out.put(peer, data(all.offset), slot(s, s.rank), all.bytes,
+    out.put(peer, slot(s, s.rank), slot(s, s.rank), all.bytes,
             arrival_number(s, kContribution, s.rank));
   });
   for_peers(s, [&](Rank peer) { out.wait(peer, arrival_number(s, kContribution, peer)); });

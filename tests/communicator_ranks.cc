@@ -27,7 +27,12 @@ CommWorld::CommWorld(const CommRun& run)
     : run_(run),
       params_(parse(run.comm)),
       store_(std::make_shared<LocalStore>(run.size)),
-      hub_(std::make_shared<InprocHub>()) {}
+      hub_(std::make_shared<InprocHub>()) {
+  if (run.transport != "sim") return;
+  SimOptions options;
+  options.threads = true;
+  sim_ = std::make_shared<SimWorld>(run.size, options);
+}
 
 std::unique_ptr<Communicator> CommWorld::connect(Rank rank,
                                                  std::function<void(const std::string&)> log) {
@@ -45,6 +50,7 @@ std::unique_ptr<Communicator> CommWorld::connect(Rank rank,
   options.progress_thread = run_.progress_thread;
   options.heartbeats = run_.heartbeats;
   options.runtime.inproc = hub_;
+  options.runtime.sim = sim_;
   options.log = std::move(log);
   return std::make_unique<Communicator>(std::move(world), std::move(rendezvous), options);
 }

@@ -13,6 +13,7 @@
 #include "comm/communicator.h"
 #include "comm/local_rendezvous.h"
 #include "comm/transports/inproc.h"
+#include "comm/transports/sim.h"
 
 namespace kinet {
 
@@ -38,6 +39,7 @@ class CommWorld {
   const ParamNode params_;  // outlives the communicators
   std::shared_ptr<LocalStore> store_;
   std::shared_ptr<InprocHub> hub_;
+  std::shared_ptr<SimWorld> sim_;  // of transport sim
 };
 
 void run_communicators(const CommRun& run, const std::function<void(Communicator&)>& body);

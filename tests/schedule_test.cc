@@ -1,8 +1,9 @@
 // ctest: labels=unit,core,smoke
 //
-// Every schedule on plain arrays: all ranks of it run in one loop that takes steps in random order.
-// Checked: the sums, that each put meets one wait, that nothing in an inbox is overwritten, and
-// that a rank is never through before all others have begun.
+// Every schedule on plain arrays: all ranks of it run in one loop that takes steps in random order;
+// a put reads its source and arrives at a random moment. Checked: the sums, that each put meets one
+// wait, that nothing in an inbox is overwritten, and that a rank is never through before all others
+// have begun.
 #include "comm/schedule.h"
 
 #include <gtest/gtest.h>
@@ -73,6 +74,11 @@ class Simulation {
     for (SimRank& r : ranks_) generate(r.segment, r.schedule);
     int done = 0, idle = 0;
     while (done < size()) {
+      if (!flying_.empty() && random_.below(size() + 1) == 0) {
+        idle = 0;
+        land(random_.below(flying_.size()));
+        continue;
+      }
       const Rank r = static_cast<Rank>(random_.below(size()));
       if (ranks_[r].done()) continue;
       idle = step(r) ? 0 : idle + 1;
@@ -81,6 +87,7 @@ class Simulation {
       ++done;
       for (const SimRank& other : ranks_) EXPECT_TRUE(other.begun);
     }
+    EXPECT_TRUE(flying_.empty()) << "a put without a wait";
     for (const SimRank& r : ranks_) EXPECT_TRUE(r.arrived.empty()) << "a put without a wait";
   }
 
@@ -104,12 +111,18 @@ class Simulation {
       EXPECT_EQ(it->second.second, step.times);
       rank.arrived.erase(it);
     } else if (step.kind == Step::Kind::kPut) {
-      put(number, step);
+      flying_.emplace_back(number, step);
     } else {
       sum(rank, step);
     }
     ++rank.next;
     return true;
+  }
+
+  void land(size_t index) {
+    const auto [from, step] = flying_[index];
+    flying_.erase(flying_.begin() + static_cast<std::ptrdiff_t>(index));
+    put(from, step);
   }
 
   void put(Rank from, const Step& step) {
@@ -141,6 +154,7 @@ class Simulation {
 
   Rng random_;
   std::vector<SimRank> ranks_;
+  std::vector<std::pair<Rank, Step>> flying_;
 };
 
 constexpr uint64_t kBase = 5;  // floats before the segment, and after it
