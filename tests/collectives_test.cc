@@ -298,7 +298,10 @@ TEST_P(CollectivesTest, LossEndsAllOperationsByName) {
               std::string::npos)
         << why;
     EXPECT_NE(why.find(fmt::format("in all_reduce {}", second)), std::string::npos) << why;
-    EXPECT_NE(error_of([&] { sums.done(first); }).find("is lost"), std::string::npos);
+    // The dead rank began the first one: it may have ended.
+    bool done = false;
+    const std::string first_why = error_of([&] { done = sums.done(first); });
+    EXPECT_TRUE(done || first_why.find("is lost") != std::string::npos) << first_why;
     const Ticket later = sums.barrier();
     EXPECT_NE(error_of([&] { sums.wait(later, kTimeout); }).find("barrier"), std::string::npos);
     EXPECT_TRUE(sums.done(good));  // what was done stays done
