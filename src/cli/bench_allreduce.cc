@@ -218,7 +218,7 @@ class BenchAllReduce : public Command {
                {"--iterations", std::to_string(iterations_)}}) {
         words.insert(words.end(), {flag, value});
       }
-      add_common(words, settings);
+      add_settings(words, flags_, settings);
       const std::string text = run_and_read_json(words, workers);
       if (text.empty()) return 0.0;
       return nlohmann::json::parse(text)["rows"][0]["busbw_GBps"].get<double>();
@@ -226,21 +226,6 @@ class BenchAllReduce : public Command {
     std::printf("\n# busbw %.3f GB/s, %.3f with the settings below\n%s", best.first, best.best,
                 comm_param_block(transport, best).c_str());
     return 0;
-  }
-
-  void add_common(std::vector<std::string>& words,
-                  const std::vector<std::pair<std::string, std::string>>& settings) const {
-    if (!flags_.transport.empty()) words.insert(words.end(), {"--transport", flags_.transport});
-    if (!flags_.comm_param.empty()) words.insert(words.end(), {"--comm-param", flags_.comm_param});
-    if (flags_.threads_as_ranks) words.emplace_back("--threads-as-ranks");
-    for (const std::string& set : flags_.sets) words.insert(words.end(), {"--set", set});
-    for (const auto& [knob, value] : settings) {
-      if (knob.rfind("--", 0) == 0) {
-        words.insert(words.end(), {knob, value});
-      } else {
-        words.insert(words.end(), {"--set", knob + "=" + value});
-      }
-    }
   }
 
   BenchFlags flags_;

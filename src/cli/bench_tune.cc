@@ -95,6 +95,21 @@ std::string comm_param_block(const std::string& transport, const TuneResult& res
   return out + "}\n";
 }
 
+void add_settings(std::vector<std::string>& words, const BenchFlags& flags,
+                  const Settings& settings) {
+  if (!flags.transport.empty()) words.insert(words.end(), {"--transport", flags.transport});
+  if (!flags.comm_param.empty()) words.insert(words.end(), {"--comm-param", flags.comm_param});
+  if (flags.threads_as_ranks) words.emplace_back("--threads-as-ranks");
+  for (const std::string& set : flags.sets) words.insert(words.end(), {"--set", set});
+  for (const auto& [knob, value] : settings) {
+    if (knob.rfind("--", 0) == 0) {
+      words.insert(words.end(), {knob, value});
+    } else {
+      words.insert(words.end(), {"--set", knob + "=" + value});
+    }
+  }
+}
+
 std::string run_and_read_json(std::vector<std::string> arguments, int workers) {
   const std::string file =
       (std::filesystem::temp_directory_path() / fmt::format("kinet-tune-{}.json", getpid()))

@@ -6,7 +6,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "src/cli/bench_ranks.h"
 
 namespace kinet {
 
@@ -31,6 +34,10 @@ std::vector<Knob> transport_knobs(const std::string& transport);
 // "comm_param {\n  transport: \"tcp\"\n  tcp {\n    streams: 4\n  }\n}\n" of the comm fields
 // chosen.
 std::string comm_param_block(const std::string& transport, const TuneResult& result);
+
+// Appends the flags that all tries have in common, then the settings of one.
+void add_settings(std::vector<std::string>& words, const BenchFlags& flags,
+                  const std::vector<std::pair<std::string, std::string>>& settings);
 
 // Runs this program as `kinet ARGUMENTS --json FILE` and returns what it wrote; "" when it failed.
 std::string run_and_read_json(std::vector<std::string> arguments, int workers);
