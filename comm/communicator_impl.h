@@ -95,6 +95,7 @@ struct Communicator::Impl : EventSink, MembershipSink {
   void rearm_for_sleeper();
   void sleep(double seconds);  // lock must not be held
   double sleep_limit(double deadline);
+  double next_spin();
   void run_thread();
   void start_thread();
   void stop_thread();
@@ -144,7 +145,9 @@ struct Communicator::Impl : EventSink, MembershipSink {
   bool linked = false;         // set-up is over
   bool virtual_clock = false;  // transport sim: real time decides nothing
   int polling = 0;             // depth: handlers may not poll
-  bool retry = false;          // something was busy: sleep only shortly, once
+  int vain_spins = 0;          // in a row, that ended in a sleep
+  unsigned spins = 0;
+  bool retry = false;  // something was busy: sleep only shortly, once
   double next_timer = 0, next_beat = 0, last_progress = 0;
   Heartbeat own_beat;
 

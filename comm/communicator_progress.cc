@@ -157,7 +157,10 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
   const double start = now();
   const double deadline = start + timeout;
   double quiet_since = steady_now();
-  while (!done()) {
+  bool slept = false;
+  if (done()) return m.rearm_for_sleeper();
+  double spin = m.next_spin();
+  do {
     const int events = m.progress();
     m.check_self();
     if (done()) break;
@@ -169,16 +172,30 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
       quiet_since = steady_now();
     } else if (virtual_time()) {
       for (const auto& [name, transport] : m.transports) transport->advance(deadline + 1e-9);
-    } else if (steady_now() - quiet_since >= m.spin) {
+    } else if (steady_now() - quiet_since >= spin) {
       for (const auto& [name, transport] : m.transports) transport->arm();
       if (m.progress() > 0 || done()) continue;
       const double limit = m.sleep_limit(deadline);
       lock.unlock();
       m.sleep(limit);
       lock.lock();
+      quiet_since = steady_now();
+      spin = m.next_spin();
+      slept = true;
     }
-  }
+  } while (!done());
+  m.vain_spins = slept ? m.vain_spins + 1 : 0;
   m.rearm_for_sleeper();
+}
+
+// Looking for news is worth while where the peer answers meanwhile. Where it never does (it
+// computes, or has to share this very core), it is tried for a moment only, and in full now and
+// then.
+double Communicator::Impl::next_spin() {
+  constexpr int kEnough = 4, kTryEvery = 16;
+  constexpr double kMoment = 2e-6;  // seconds
+  if (vain_spins < kEnough || ++spins % kTryEvery == 0) return spin;
+  return std::min(spin, kMoment);
 }
 
 double Communicator::Impl::sleep_limit(double deadline) {

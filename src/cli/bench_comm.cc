@@ -3,7 +3,8 @@
 //
 //   latency    half a round trip in microseconds: t_typical is the median
 //   bandwidth  BW average: all bytes over the time until the receiver had them; BW peak: the best
-//              `depth` operations in a row, from the post of the first to the end of the last. MB = 10^6 bytes; both directions are added up.
+//              `depth` operations in a row, from the post of the first to the end of the last. MB =
+//              10^6 bytes; both directions are added up.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -17,8 +17,8 @@ struct LatencyResult {
 };
 
 struct BandwidthResult {
-  double seconds = 0;  // from the first post until the receiver had all
-  double peak = 0;     // bytes per second over the best `depth` operations in a row
+  double seconds = 0;                  // from the first post until the receiver had all
+  double peak = 0;                     // bytes per second over the best `depth` operations in a row
   uint64_t bytes = 0, operations = 0;  // both directions together
 };
 
