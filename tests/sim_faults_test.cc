@@ -308,6 +308,31 @@ TEST(SimDriver, AKilledRankIsNamedByAllOthers) {
   }
 }
 
+TEST(SimDriver, WithAThreadARankTheKilledOneEndsAndTheOthersGoOn) {
+  SimOptions o = round_figures();
+  o.threads = true;
+  o.faults = {at(1, SimFault::Kind::kKill, 2)};
+  const auto world = std::make_shared<SimWorld>(4, o);
+  auto comms = make_virtual_ranks(world, 4);
+  std::vector<std::string> errors(4);
+  std::vector<std::thread> threads;
+  for (Rank r = 0; r < 4; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        comms[r]->wait_until([&] { return comms[r]->state(2) == PeerState::kLost; }, 10, "it");
+        EXPECT_LT(comms[r]->now(), 1.1);
+      } catch (const Error& error) {
+        errors[r] = error.what();
+      }
+      if (r != 2) comms[r]->leave();
+      comms[r].reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Rank r : {0, 1, 3}) EXPECT_EQ(errors[r], "") << r;
+  EXPECT_NE(errors[2].find("killed at 1 s"), std::string::npos) << errors[2];
+}
+
 // A rank that computes in real time, without waiting: the others' clock stands still, and they say
 // who it is instead of waiting for ever.
 TEST(SimDriver, ARankThatNeverWaitsIsNamed) {
