@@ -25,8 +25,9 @@ using verbs::MessageKind;
 using verbs::RequestId;
 using verbs::RequestKind;
 
-constexpr int kPollBudget = 64;        // completions of one poll(): others want to work too
 constexpr uint32_t kTimerPolls = 128;  // polls between two looks at the clock, when not asleep
+// Receives that are gathered for one call while there is work: answers leave before them.
+constexpr int kGatheredReceives = 16;
 
 }  // namespace
 
@@ -81,13 +82,13 @@ int Verbs::poll(EventSink& sink) {
     for (const auto& [peer, why] : std::exchange(pending_lost_, {}))
       events += lose(peer, why, sink);
   }
-  for (int handled = 0; handled < kPollBudget; ++handled) {
-    fetch();
-    if (next_ == end_) break;
+  fetch();
+  const bool idle = next_ == end_;
+  for (int handled = 0; handled < kBatch && next_ < end_; ++handled) {
     const ibv_wc done = pending_[next_++];
     events += handle(done, sink);
   }
-  flush_receives();
+  if (idle || given_back_count_ >= kGatheredReceives) flush_receives();
   if (returns_due_) return_credits();
   if (armed_ || ++polls_ % kTimerPolls == 0) events += check_timers(sink);
   return events;

@@ -64,7 +64,7 @@ class Verbs : public Transport {
   std::string describe(Rank peer, bool verbose) const override;
 
  private:
-  static constexpr int kBatch = 32;  // completions asked for at once
+  static constexpr int kBatch = 32;  // completions of one poll(): others want to work too
 
   using State = VerbsLink::State;
   struct Owner {
