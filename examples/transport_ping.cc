@@ -32,7 +32,7 @@ namespace kinet {
 namespace {
 
 constexpr int kWindow = 8;        // puts on their way
-constexpr int kSpin = 200;       // polls without news before a rank sleeps
+constexpr int kSpin = 200;        // polls without news before a rank sleeps
 constexpr int kWarmUp = 2000;     // round trips before the clock starts
 constexpr double kPatience = 30;  // seconds that a rank waits for anything
 
