@@ -39,11 +39,12 @@ class SimRegion : public MemoryRegion {
 
 class Sim : public Transport {
  public:
-  explicit Sim(const TransportConfig& config) : patience_(config.timeout) {
-    KINET_CHECK(config.runtime.sim != nullptr,
+  explicit Sim(const TransportConfig& config)
+      : world_(config.runtime.sim), patience_(config.timeout) {
+    KINET_CHECK(world_ != nullptr,
                 "transport sim joins ranks of one process that share a virtual clock\nhint: kinet "
                 "simulate makes one; for ranks that are processes: --transport auto");
-    self_ = std::make_shared<SimEndpoint>(config.runtime.sim, config.rank, config.incarnation);
+    self_ = std::make_shared<SimEndpoint>(world_.get(), config.rank, config.incarnation);
     SimEndpoint::enter(self_);
   }
 
@@ -229,6 +230,7 @@ class Sim : public Transport {
     }
   }
 
+  std::shared_ptr<SimWorld> world_;  // destroyed last
   std::shared_ptr<SimEndpoint> self_;
   double patience_;  // real seconds
   TransportCounters counters_;

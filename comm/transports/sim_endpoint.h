@@ -89,8 +89,8 @@ struct SimLink {
 
 class SimEndpoint {
  public:
-  SimEndpoint(std::shared_ptr<SimWorld> world, Rank rank, uint32_t incarnation)
-      : world(std::move(world)), rank(rank), incarnation(incarnation) {}
+  SimEndpoint(SimWorld* world, Rank rank, uint32_t incarnation)
+      : world(world), rank(rank), incarnation(incarnation) {}
 
   // For transport sim, which takes the lock for each group of calls.
   SimWorld::Lock lock() const { return SimWorld::Lock(world->mutex_); }
@@ -117,7 +117,7 @@ class SimEndpoint {
     return found != nullptr && found->incarnation == peer_incarnation ? found : nullptr;
   }
 
-  const std::shared_ptr<SimWorld> world;
+  SimWorld* const world;  // which owns this endpoint; the transport keeps it alive
   const Rank rank;
   const uint32_t incarnation;
   bool closed = false, killed = false, stopped = false;

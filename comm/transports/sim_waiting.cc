@@ -85,11 +85,11 @@ void SimEndpoint::wish(std::function<void()> call) {
 }
 
 void SimEndpoint::post(const std::shared_ptr<SimPacket>& packet) {
-  wish([this_world = world.get(), packet] { this_world->launch(packet); });
+  wish([this_world = world, packet] { this_world->launch(packet); });
 }
 
 void SimEndpoint::give_credit(const std::shared_ptr<SimPacket>& packet) {
-  wish([w = world.get(), packet] {
+  wish([w = world, packet] {
     w->after(w->model_.wire(packet->to, packet->from).latency, [w, packet] {
       const auto sender = w->find(packet->from, packet->from_incarnation);
       SimLink* link = sender ? sender->link(packet->to, packet->to_incarnation) : nullptr;
