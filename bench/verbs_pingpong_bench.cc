@@ -1,8 +1,11 @@
 // Latency and bandwidth of the verbs transport between two processes, and the latency of the least
 // that verbs can do, for bench/verbs_ratio.py.
 //
-// usage: verbs_pingpong_bench minimal|kinet|bandwidth [ITERATIONS [BYTES [DEVICE DEVICE]]]
-// Prints: latency "t_min t_typical t_avg" in microseconds, one way; bandwidth in MB/s (10^6 bytes).
+// usage: verbs_pingpong_bench minimal|kinet|bandwidth|bandwidth_idle [ITERATIONS [BYTES [DEVICE
+// DEVICE]]] Prints: latency "t_min t_typical t_avg" in microseconds, one way; bandwidth of three
+// streams, one after another, in MB/s (10^6 bytes). The target of `bandwidth` sleeps and is woken
+// by every put; that of `bandwidth_idle` looks every 20 ms, as one that computes meanwhile: the
+// target of ib_write_bw does not even know of the writes.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -27,6 +30,7 @@ namespace {
 
 constexpr int kWarmUp = 50;
 constexpr int kSpin = 20;  // polls
+constexpr int kStreams = 3;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -95,6 +99,12 @@ class KinetEnd {
   void wait(Done done) {
     while (!done()) transport_->poll(sink_);
   }
+  template <class Done>
+  void wait_idle(Done done) {
+    while (!done()) {
+      if (transport_->poll(sink_) == 0) usleep(20000);
+    }
+  }
   // As the communicator waits: a number of polls, then asleep.
   template <class Done>
   void wait_asleep(Done done) {
@@ -141,19 +151,23 @@ void latency(const std::function<void(bool)>& ping_pong, bool first, int iterati
   if (first) print_latencies(std::move(times));
 }
 
-void bandwidth(KinetEnd& end, bool first, int iterations, uint64_t bytes) {
+void bandwidth(KinetEnd& end, bool first, bool idle, int iterations, uint64_t bytes) {
+  const uint64_t all = static_cast<uint64_t>(iterations) * kStreams + kWarmUp;
   if (!first) {
-    // The target of ib_write_bw does not even know of the writes; this one sleeps.
-    end.wait_asleep(
-        [&] { return end.sink().arrived == static_cast<uint64_t>(iterations) + kWarmUp; });
+    const auto done = [&] { return end.sink().arrived == all; };
+    idle ? end.wait_idle(done) : end.wait_asleep(done);
     return;
   }
-  for (int i = 0; i < kWarmUp; ++i) end.put(bytes, i + 1 == kWarmUp);
-  end.wait([&] { return end.sink().completed == kWarmUp; });
-  const double start = now();
-  for (int i = 0; i < iterations; ++i) end.put(bytes, i + 1 == iterations);
-  end.wait([&] { return end.sink().completed == static_cast<uint64_t>(iterations) + kWarmUp; });
-  std::printf("%.2f\n", static_cast<double>(bytes) * iterations / (now() - start) / 1e6);
+  const auto stream = [&](int puts) {
+    const uint64_t target = end.sink().completed + static_cast<uint64_t>(puts);
+    const double start = now();
+    for (int i = 0; i < puts; ++i) end.put(bytes, i + 1 == puts);
+    end.wait([&] { return end.sink().completed == target; });
+    return static_cast<double>(bytes) * puts / (now() - start) / 1e6;
+  };
+  stream(kWarmUp);
+  for (int i = 0; i < kStreams; ++i) std::printf("%.2f ", stream(iterations));
+  std::printf("\n");
 }
 
 struct Options {
@@ -182,8 +196,9 @@ void run(const Options& options, bool first, const Line& line) {
     wait_for_both(line);
   } else {
     KinetEnd end(first ? 0 : 1, device, std::max<uint64_t>(options.bytes, 4096), line);
-    if (options.mode == "bandwidth") {
-      bandwidth(end, first, options.iterations, options.bytes);
+    if (options.mode.starts_with("bandwidth")) {
+      const bool idle = options.mode == "bandwidth_idle";
+      bandwidth(end, first, idle, options.iterations, options.bytes);
     } else {
       latency([&](bool begin) { end.ping_pong(begin, options.bytes); }, first, options.iterations);
     }
@@ -227,7 +242,7 @@ int run_both(const Options& options) {
 int main(int argc, char** argv) {
   kinet::bench::Options options;
   if (argc > 1) options.mode = argv[1];
-  if (options.mode == "bandwidth") options.bytes = 65536;
+  if (options.mode.starts_with("bandwidth")) options.bytes = 65536;
   if (argc > 2) options.iterations = std::atoi(argv[2]);
   if (argc > 3) options.bytes = std::strtoull(argv[3], nullptr, 10);
   if (argc > 5) {

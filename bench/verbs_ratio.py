@@ -2,8 +2,10 @@
 """How far the verbs transport is from the least that verbs can do, and from perftest.
 
 Interleaved rounds of: a minimal WRITE_WITH_IMM ping-pong (bench/verbs_minimal.cc), our ping-pong of
-puts, ib_send_lat, our stream of puts, ib_write_bw. Prints median and spread of each, and the median
-and spread of the ratios within a round. Bars: latency at most 1.2 times, bandwidth at least 0.9 times.
+puts, ib_send_lat, and by turns three short streams of our puts and three of ib_write_bw, of which the
+fastest counts: an emulated machine shares its processors with others. Prints median and spread of each,
+and the median and spread of the ratios within a round. Bars: latency at most 1.2 times, bandwidth at
+least 0.9 times.
 
 usage: bench/verbs_ratio.py BUILD_FOLDER [--rounds N] [--kernel 6.1|6.12] [--devices A B]
 Without an RDMA device it starts itself in the emulated machine of tests/rdma_vm; such figures say how
@@ -57,8 +59,16 @@ def perftest(options, program, arguments, port):
 
 
 def one_round(options, number):
-    port = 18600 + 4 * number
+    port = 18600 + 8 * number
     result = {}
+    if options.what != "bandwidth":
+        latencies(options, port, result)
+    if options.what != "latency":
+        bandwidths(options, port, result)
+    return result
+
+
+def latencies(options, port, result):
     minimal = ours(options, "minimal", options.iterations, LATENCY_BYTES)
     result["minimal min"], result["minimal typical"] = minimal[:2]
     kinet = ours(options, "kinet", options.iterations, LATENCY_BYTES)
@@ -67,12 +77,17 @@ def one_round(options, number):
     send = perftest(options, "ib_send_lat",
                     ["-s", str(LATENCY_BYTES), "-n", str(options.iterations)], port)
     result["ib_send_lat min"], result["ib_send_lat typical"] = send[2], send[4]
-    result["kinet MB/s"] = ours(options, "bandwidth", options.puts, BANDWIDTH_BYTES)[0]
+
+
+def bandwidths(options, port, result):
+    # ib_write_bw's target does nothing; ours looks every 20 ms, or is woken by every put.
+    result["kinet MB/s"] = max(ours(options, "bandwidth_idle", options.puts, BANDWIDTH_BYTES))
+    result["kinet woken MB/s"] = max(ours(options, "bandwidth", options.puts, BANDWIDTH_BYTES))
     # Columns: bytes iterations peak average (of 2^20 bytes a second) rate
-    write = perftest(options, "ib_write_bw",
-                     ["-s", str(BANDWIDTH_BYTES), "-n", str(options.puts)], port + 1)
-    result["ib_write_bw MB/s"] = write[3] * 1.048576
-    return result
+    averages = [perftest(options, "ib_write_bw", ["-s", str(BANDWIDTH_BYTES), "-n",
+                                                  str(options.puts)], port + i)[3]
+                for i in (1, 2, 3)]
+    result["ib_write_bw MB/s"] = max(averages) * 1.048576
 
 
 def spread(values):
@@ -86,9 +101,15 @@ def report(rounds):
     passed = True
     for ours_name, theirs, bar, at_most in (
             ("kinet min", "minimal min", 1.2, True), ("kinet min", "ib_send_lat min", 1.2, True),
-            ("kinet MB/s", "ib_write_bw MB/s", 0.9, False)):
+            ("kinet MB/s", "ib_write_bw MB/s", 0.9, False),
+            ("kinet woken MB/s", "ib_write_bw MB/s", None, False)):
+        if ours_name not in rounds[0]:
+            continue
         ratios = [r[ours_name] / r[theirs] for r in rounds]
         median = statistics.median(ratios)
+        if bar is None:
+            print(f"  {ours_name + ' / ' + theirs:<32} {spread(ratios)}   no bar")
+            continue
         ok = median <= bar if at_most else median >= bar
         passed = passed and ok
         print(f"  {ours_name + ' / ' + theirs:<32} {spread(ratios)}   bar "
@@ -102,7 +123,7 @@ def in_the_machine(options):
     command = [str(machine), "--kernel", options.kernel, "--timeout", "900", "--",
                sys.executable, str(HERE / "verbs_ratio.py"), os.path.abspath(options.build),
                "--rounds", str(options.rounds), "--iterations", str(options.iterations),
-               "--puts", str(options.puts)]
+               "--puts", str(options.puts), "--what", options.what]
     print(f"no RDMA device here: in the emulated machine, kernel {options.kernel}", flush=True)
     return subprocess.run(command, check=False).returncode
 
@@ -112,7 +133,8 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--iterations", type=int, default=1000)
-    parser.add_argument("--puts", type=int, default=300)
+    parser.add_argument("--puts", type=int, default=100)
+    parser.add_argument("--what", default="all", choices=["all", "latency", "bandwidth"])
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--devices", nargs=2, default=["rxe0", "rxe1"])
     parser.add_argument("--gid", type=int, default=1, help="GID index for perftest")

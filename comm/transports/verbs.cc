@@ -130,7 +130,8 @@ int Verbs::received(const ibv_wc& done, EventSink& sink) {
     give_back(done, nullptr);
     return goodbye_answered(done);
   }
-  const auto [rank, lane_number] = owner->second;
+  const Rank rank = owner->second.rank;
+  const int lane_number = owner->second.lane;
   VerbsLink& link = *links_[rank];
   if (done.status != IBV_WC_SUCCESS) {
     give_back(done, nullptr);
