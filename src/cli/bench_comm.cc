@@ -52,7 +52,7 @@ class BenchComm : public Command {
  public:
   static CommandType describe() {
     return {"bench comm", "latency and bandwidth between two ranks",
-            "kinet bench comm --op put --mode lat --size 64"};
+            "kinet bench comm --op put --mode lat --bytes 64"};
   }
 
   void configure(CLI::App& app) override {
