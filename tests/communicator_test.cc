@@ -370,10 +370,15 @@ TEST_P(CommunicatorTest, DyingIsALossThatIsNamedOnce) {
 TEST_P(CommunicatorTest, AbortNamesWhoseFaultItIs) {
   CommWorld world(run(3));
   std::atomic<bool> heard{false};
+  std::atomic<int> met{0};
   run_threads(3, [&](Rank rank) {
     const auto comm = world.connect(rank);
     Meeting(*comm).meet();
-    if (rank == 0) return comm->abort("rank 2 sent nonsense", 2);
+    ++met;
+    if (rank == 0) {  // once nobody needs a message of rank 2 any more
+      while (met < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return comm->abort("rank 2 sent nonsense", 2);
+    }
     if (rank == 2) {  // is declared lost, and waits until that has been looked at
       while (!heard) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
