@@ -2,6 +2,7 @@
 //
 // The communicator over inproc: routes, messages, puts, signs of life, and all ways in which a rank
 // can go: leaving, dying, falling silent, stopping with a reason, being replaced.
+// long because: one fixture and its meeting serve all parts, each of which is short.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
