@@ -18,8 +18,10 @@ namespace {
 
 const TransportType& type_of(const std::string& name) {
   const TransportType* type = TransportRegistry::instance().find(name);
-  KINET_CHECK(type != nullptr, "there is no transport '{}' in this build\nhint: there are {}", name,
-              join(TransportRegistry::instance().names(), ", "));
+  KINET_CHECK(type != nullptr,
+              "there is no transport '{}' in this build\nhint: there are {}; verbs needs "
+              "libibverbs-dev, mpi an MPI, when kinet is built",
+              name, join(TransportRegistry::instance().names(), ", "));
   return *type;
 }
 
