@@ -20,6 +20,33 @@ using Guard = std::lock_guard<std::recursive_mutex>;
 // it still gives signs of life: a defect of whoever sends without waiting for answers.
 constexpr size_t kMaxWaiting = 16384;
 
+void check_range(const Params& params, const std::string& field, double low, double high) {
+  const double value = params.get_double(field);
+  if (value < low || value > high) {
+    fail_at(params.where(field),
+            fmt::format("comm_param: {} is {:g}, but must lie between {:g} and {:g}", field, value,
+                        low, high));
+  }
+}
+
+void check_times(const Params& params) {
+  constexpr double kYear = 366.0 * 24 * 3600;
+  check_range(params, "setup_timeout", 0.1, kYear);
+  check_range(params, "wait_timeout", 1, kYear);
+  check_range(params, "heartbeat_interval", 0.01, kYear);
+  check_range(params, "heartbeat_timeout", 0, kYear);
+  check_range(params, "stall_timeout", 0, kYear);
+  check_range(params, "spin", -1, 1e6);
+  const double timeout = params.get_double("heartbeat_timeout");
+  const double interval = params.get_double("heartbeat_interval");
+  if (timeout != 0 && interval > timeout / 2) {
+    fail_at(params.where("heartbeat_timeout"),
+            fmt::format("comm_param: heartbeat_timeout is {:g} s, but must be at least twice "
+                        "heartbeat_interval ({:g} s), or 0",
+                        timeout, interval));
+  }
+}
+
 double default_spin(double field, const World& world) {
   if (field >= 0) return field * 1e-6;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -41,9 +68,7 @@ Communicator::Impl::Impl(World the_world, std::unique_ptr<Rendezvous> the_rendez
   heartbeat_timeout = options.heartbeats ? params.get_double("heartbeat_timeout") : 0;
   stall_timeout = options.heartbeats ? params.get_double("stall_timeout") : 0;
   spin = default_spin(params.get_double("spin"), world);
-  KINET_CHECK(heartbeat_timeout == 0 || heartbeat_interval <= heartbeat_timeout / 2,
-              "comm_param: heartbeat_interval {} must be at most half of heartbeat_timeout {}",
-              heartbeat_interval, heartbeat_timeout);
+  check_times(params);
   for (Rank r = 0; r < world.size; ++r) peers[r].incarnation = world.members[r].incarnation;
   peers[world.rank].state = PeerState::kAlive;
 }
@@ -99,6 +124,11 @@ int Communicator::alive() const {
   return static_cast<int>(
       std::count_if(impl_->peers.begin(), impl_->peers.end(),
                     [](const Peer& p) { return p.state == PeerState::kAlive; }));
+}
+
+bool Communicator::declared_lost() const {
+  const Guard guard(impl_->lock);
+  return !impl_->self_lost.empty();
 }
 
 std::string Communicator::why_lost(Rank peer) const {

@@ -118,6 +118,7 @@ class Communicator {
 
   PeerState state(Rank peer) const;
   int alive() const;                      // ranks alive, this one included
+  bool declared_lost() const;                 // this rank, by the others
   std::string why_lost(Rank peer) const;  // "" when it is not lost
   // "rank 2 (host a, process 77) is lost: its socket was closed"; "" when nobody is.
   std::string first_loss() const;

@@ -82,7 +82,7 @@ void Communicator::Impl::find_usable() {
 
 std::string Communicator::Impl::choose(Rank peer) {
   const std::vector<std::string> theirs =
-      words(rendezvous->get(works_key(peer, peers[peer].incarnation), setup_timeout));
+      words(rendezvous->get(works_key(peer, peers[peer].incarnation), setup_timeout, peer));
   const bool one_process = options.runtime.inproc != nullptr || options.runtime.sim != nullptr;
   for (const std::string& name : usable) {
     if (std::find(theirs.begin(), theirs.end(), name) == theirs.end()) continue;
@@ -138,7 +138,7 @@ void Communicator::Impl::connect(Rank peer) {
   if (peer == world.rank) return;
   Peer& p = peers[peer];
   const std::string offer = rendezvous->get(
-      offer_key(peer, p.incarnation, world.rank, peers[world.rank].incarnation), setup_timeout);
+      offer_key(peer, p.incarnation, world.rank, peers[world.rank].incarnation), setup_timeout, peer);
   p.transport->connect(peer, p.incarnation, offer);
 }
 

@@ -19,7 +19,9 @@ class JoinedRun {
   JoinedRun& operator=(JoinedRun&&) = delete;
   ~JoinedRun();
 
+  // REQUIRES: joined().
   Rendezvous& rendezvous() { return *rendezvous_; }
+  bool joined() const { return rendezvous_ != nullptr; }  // and the rendezvous is still here
   // For a Communicator, which is then the one to leave. REQUIRES: gone before this object.
   std::unique_ptr<Rendezvous> take_rendezvous() { return std::move(rendezvous_); }
   const World& world() const { return world_; }

@@ -168,11 +168,21 @@ void LocalRendezvous::set(const std::string& key, const std::string& value) {
   store_->changed_.notify_all();
 }
 
-std::string LocalRendezvous::get(const std::string& key, double timeout) {
+std::string LocalRendezvous::get(const std::string& key, double timeout, Rank owner) {
   Lock lock(store_->mutex_);
-  if (!wait_for(store_->changed_, lock, timeout, [&] { return store_->values_.contains(key); })) {
-    fail_runtime("nobody set '{}' within {:.3g} s", key, timeout);
-  }
+  std::string lost;
+  const auto done = [&] {
+    if (store_->values_.contains(key)) return true;
+    for (const LocalStore::News& n : listener_.news) {
+      if (n.rank == owner) lost = n.lost ? n.why : "";
+      const bool self = n.rank == listener_.rank && n.member.incarnation == listener_.incarnation;
+      if (self && n.lost) fail_runtime("rank {} was declared lost: {}", n.rank, n.why);
+    }
+    return !lost.empty();
+  };
+  const bool ended = wait_for(store_->changed_, lock, timeout, done);
+  if (!lost.empty()) fail_runtime("rank {} is lost: {}", owner, lost);
+  if (!ended) fail_late(key, timeout, owner);
   return store_->values_[key];
 }
 

@@ -67,7 +67,8 @@ class LocalRendezvous : public Rendezvous {
 
   World join(const JoinRequest& request, double timeout) override;
   void set(const std::string& key, const std::string& value) override;
-  std::string get(const std::string& key, double timeout) override;
+  using Rendezvous::get;
+  std::string get(const std::string& key, double timeout, Rank owner) override;
   void report_lost(Rank rank, uint32_t incarnation, const std::string& why) override;
   void leave() override;
   int poll(MembershipSink& sink) override;

@@ -60,6 +60,13 @@ std::string host_name() {
   return name.data();
 }
 
+void fail_late(const std::string& key, double timeout, Rank owner) {
+  if (owner < 0) fail_runtime("nobody set '{}' within {:.3g} s", key, timeout);
+  fail_runtime(
+      "rank {} did not answer within {:.3g} s (it has not set '{}'): stopped, or very slow", owner,
+      timeout, key);
+}
+
 std::string random_token() {
   std::array<unsigned char, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {

@@ -65,8 +65,10 @@ class Rendezvous {
   virtual World join(const JoinRequest& request, double timeout) = 0;
 
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // Waits for the key. Throws a run-time Error that names the key after `timeout` seconds.
-  virtual std::string get(const std::string& key, double timeout) = 0;
+  // Waits for the key, which rank `owner` sets (-1: any). Throws a run-time Error when the owner is
+  // lost, with the reason; when this rank is; and after `timeout` seconds.
+  virtual std::string get(const std::string& key, double timeout, Rank owner) = 0;
+  std::string get(const std::string& key, double timeout) { return get(key, timeout, -1); }
 
   virtual void report_lost(Rank rank, uint32_t incarnation, const std::string& why) = 0;
   virtual void leave() = 0;  // an orderly end: going away afterwards is no loss
@@ -80,6 +82,8 @@ class Rendezvous {
 // other.
 std::string node_id();
 std::string host_name();
+// Throws the Error of a get() whose time is up.
+[[noreturn]] void fail_late(const std::string& key, double timeout, Rank owner);
 std::string random_token();  // 32 hexadecimal digits from the system's generator
 
 // "" when equal, else "net: rank 2 has ab12, rank 0 has cd34" for the first that differs.

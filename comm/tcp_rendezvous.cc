@@ -14,10 +14,11 @@
 namespace kinet {
 namespace {
 
-constexpr double kTryAgain = 0.05;   // seconds between attempts while the server is not there
-constexpr double kSendTimeout = 30;  // seconds for the server to take a frame
-constexpr double kLeaveTimeout = 5;  // seconds for the server to see that this rank leaves
-constexpr double kServerGrace = 2;   // seconds that the server may be late with bad news
+constexpr double kTryAgain = 0.05;    // seconds between attempts while the server is not there
+constexpr double kSendTimeout = 30;   // seconds for the server to take a frame
+constexpr double kLeaveTimeout = 5;   // seconds for the server to see that this rank leaves
+constexpr double kLookAtNews = 0.05;  // seconds between two looks while waiting for a key
+constexpr double kServerGrace = 2;    // seconds that the server may be late with bad news
 
 void watch(int epoll, int fd) {
   epoll_event event{};
@@ -162,6 +163,8 @@ World TcpRendezvous::join(const JoinRequest& request, double timeout) {
     std::optional<World> world = read_world(*reply);
     if (!world) break;
     world->token = token_;
+    rank_ = world->rank;
+    incarnation_ = world->members[world->rank].incarnation;
     return *world;
   }
   check_there();
@@ -175,19 +178,35 @@ void TcpRendezvous::set(const std::string& key, const std::string& value) {
   check_there();
 }
 
-std::string TcpRendezvous::get(const std::string& key, double timeout) {
+// What the news so far say of a rank that is waited for; they are not taken away.
+void TcpRendezvous::check_news(Rank owner) const {
+  std::string lost;
+  for (const MemberNews& n : news_) {
+    if (n.rank == owner) lost = n.lost ? n.why : "";
+    const bool self = n.rank == rank_ && n.member.incarnation == incarnation_;
+    if (self && n.lost) fail_runtime("rank {} was declared lost: {}", n.rank, n.why);
+  }
+  if (!lost.empty()) fail_runtime("rank {} is lost: {}", owner, lost);
+}
+
+std::string TcpRendezvous::get(const std::string& key, double timeout, Rank owner) {
   check_there();
   const uint32_t number = ++questions_;
   send(FrameWriter().number(number).text(key).frame(RendezvousKind::kGet));
   const Deadline deadline(timeout);
-  while (const auto reply = wait_reply(deadline)) {
+  while (!deadline.passed() && lost_.empty()) {
+    const auto reply = wait_reply(Deadline(std::min(deadline.left(), kLookAtNews)));
+    if (!reply) {
+      check_news(owner);
+      continue;
+    }
     FrameReader in(reply->body);
     // An answer that came too late for its question is passed over.
     if (reply->kind == RendezvousKind::kValue && in.number() == number) return in.text();
   }
   check_there();
   send(FrameWriter().number(number).frame(RendezvousKind::kCancel));
-  fail_runtime("nobody set '{}' within {:.3g} s", key, timeout);
+  fail_late(key, timeout, owner);
 }
 
 void TcpRendezvous::report_lost(Rank rank, uint32_t incarnation, const std::string& why) {

@@ -22,7 +22,8 @@ class TcpRendezvous : public Rendezvous {
 
   World join(const JoinRequest& request, double timeout) override;
   void set(const std::string& key, const std::string& value) override;
-  std::string get(const std::string& key, double timeout) override;
+  using Rendezvous::get;
+  std::string get(const std::string& key, double timeout, Rank owner) override;
   void report_lost(Rank rank, uint32_t incarnation, const std::string& why) override;
   void leave() override;
   int poll(MembershipSink& sink) override;
@@ -36,6 +37,7 @@ class TcpRendezvous : public Rendezvous {
   void take_frames();
   void set_lost(const std::string& why);
   void check_there() const;
+  void check_news(Rank owner) const;
 
   const HostPort server_;
   const std::string token_;
@@ -46,6 +48,8 @@ class TcpRendezvous : public Rendezvous {
   uint32_t questions_ = 0;
   std::string lost_;  // why the server is gone; "": it is there
   bool told_lost_ = false, left_ = false;
+  Rank rank_ = -1;  // since join()
+  uint32_t incarnation_ = 0;
 };
 
 }  // namespace kinet

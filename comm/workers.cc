@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "comm/child_process.h"
 #include "comm/launch.h"
 #include "comm/passed_signals.h"
+#include "comm/patient_writer.h"
 #include "comm/rendezvous_server.h"
 #include "src/base/check.h"
 
@@ -27,12 +29,13 @@ namespace {
 constexpr double kLongestSleep = 0.1;  // seconds, where the kernel does not tell of a child's end
 constexpr int kSetUpError = 2;         // a successor would make the same mistake
 
-TextSink or_file(const TextSink& sink, std::FILE* file) {
+constexpr size_t kMostUnread = size_t{1} << 20;  // bytes for a reader that does not read
+constexpr double kSameSignal = 0.3;  // seconds: timeout(1) and batch systems signal us twice
+constexpr double kAskedGrace = 30;   // seconds for the others when a rank has ended as it was asked
+
+TextSink or_writer(const TextSink& sink, PatientWriter& writer) {
   if (sink) return sink;
-  return [file](const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), file);
-    std::fflush(file);
-  };
+  return [&writer](const std::string& text) { writer.add(text); };
 }
 
 class WorkerGroup {
@@ -52,6 +55,9 @@ class WorkerGroup {
   void start(Rank rank);
   void wait_for_events();
   void pass_signals_on();
+  void pass_on(int signal);
+  void begin_grace(double seconds);
+  void write_last_lines();
   void read_output(Rank rank);
   bool read_stream(Rank rank, LineMerger::Stream stream, const FileDescriptor& fd);
   void look_for_ends();
@@ -62,6 +68,7 @@ class WorkerGroup {
   void send_all(int signal);
   void say(const std::string& text);
   bool all_ended() const;
+  bool unread() const;
   double until(double now) const;
 
   const std::string program_;
@@ -69,11 +76,14 @@ class WorkerGroup {
   const WorkerOptions options_;
   const std::string token_ = random_token();
   PassedSignals signals_;
+  PatientWriter out_{STDOUT_FILENO}, err_{STDERR_FILENO};
   LineMerger lines_;
   RendezvousServer server_;
   std::vector<Worker> workers_;  // by rank
   int restarts_left_;
   std::vector<int> passed_;  // signals, in order
+  int last_signal_ = 0;
+  double last_signal_time_ = 0;
   Phase phase_ = Phase::kRunning;
   double phase_ends_ = std::numeric_limits<double>::infinity();
   std::optional<int> first_failure_, first_kill_;  // exit statuses
@@ -84,7 +94,7 @@ WorkerGroup::WorkerGroup(std::string program, std::vector<std::string> arguments
     : program_(std::move(program)),
       arguments_(std::move(arguments)),
       options_(options),
-      lines_(count, options.verbose, or_file(options.out, stdout), or_file(options.err, stderr)),
+      lines_(count, options.verbose, or_writer(options.out, out_), or_writer(options.err, err_)),
       server_(server_options(count, options)),
       workers_(count),
       restarts_left_(options.restarts) {}
@@ -115,8 +125,11 @@ int WorkerGroup::run() {
     look_for_ends();
     escalate();
     lines_.release(steady_seconds());
+    out_.write_ready();
+    err_.write_ready();
   }
   lines_.finish();
+  write_last_lines();
   return first_kill_.value_or(first_failure_.value_or(0));
 }
 
@@ -133,12 +146,15 @@ double WorkerGroup::until(double now) const {
 }
 
 void WorkerGroup::wait_for_events() {
-  std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
+  // poll passes over -1
+  std::vector<pollfd> entries{
+      {signals_.fd(), POLLIN, 0}, {out_.fd(), POLLOUT, 0}, {err_.fd(), POLLOUT, 0}};
   for (const Worker& w : workers_) {
     if (w.ended) continue;
-    for (const int fd : {w.process->end_fd(), w.process->out().get(), w.process->err().get()}) {
-      entries.push_back({fd, POLLIN, 0});  // poll passes over -1
-    }
+    entries.push_back({w.process->end_fd(), POLLIN, 0});
+    if (unread()) continue;
+    entries.push_back({w.process->out().get(), POLLIN, 0});
+    entries.push_back({w.process->err().get(), POLLIN, 0});
   }
   ::poll(entries.data(), entries.size(),
          static_cast<int>(std::ceil(until(steady_seconds()) * 1e3)));
@@ -146,10 +162,50 @@ void WorkerGroup::wait_for_events() {
 
 void WorkerGroup::pass_signals_on() {
   while (const int signal = signals_.take()) {
-    if (signal != SIGHUP) passed_.push_back(signal);
-    send_all(signal);
+    const double now = steady_seconds();
+    const bool same = signal == last_signal_ && now - last_signal_time_ < kSameSignal;
+    last_signal_ = signal;
+    last_signal_time_ = now;
+    if (!same) pass_on(signal);
   }
 }
+
+// One rank is enough for a snapshot: they agree on it. Of a user who asks twice to stop, the ranks
+// have some seconds to obey; who asks three times waits for nobody.
+void WorkerGroup::pass_on(int signal) {
+  if (signal == SIGHUP) {
+    const auto first =
+        std::find_if(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
+    if (first != workers_.end()) first->process->send(SIGHUP);
+    return;
+  }
+  passed_.push_back(signal);
+  if (passed_.size() == 2) begin_grace(options_.grace);
+  if (passed_.size() < 3) return send_all(signal);
+  phase_ = Phase::kKilled;
+  phase_ends_ = steady_seconds() + 1;
+  send_all(SIGKILL);
+}
+
+void WorkerGroup::begin_grace(double seconds) {
+  if (phase_ != Phase::kRunning) return;
+  phase_ = Phase::kGrace;
+  phase_ends_ = steady_seconds() + seconds;
+  lines_.set_hold(options_.grace + options_.terminate);
+}
+
+// A reader that does not read holds up nobody: the user's signal ends the wait for it.
+void WorkerGroup::write_last_lines() {
+  while (out_.pending() + err_.pending() > 0 && signals_.take() == 0) {
+    pollfd entries[]{{signals_.fd(), POLLIN, 0}, {out_.fd(), POLLOUT, 0}, {err_.fd(), POLLOUT, 0}};
+    ::poll(entries, std::size(entries), 100);
+    out_.write_ready();
+    err_.write_ready();
+  }
+}
+
+// Then the ranks are not read either, and wait, as a single process would.
+bool WorkerGroup::unread() const { return out_.pending() + err_.pending() > kMostUnread; }
 
 void WorkerGroup::send_all(int signal) {
   for (const Worker& w : workers_) {
@@ -161,7 +217,7 @@ void WorkerGroup::send_all(int signal) {
 
 void WorkerGroup::read_output(Rank rank) {
   Worker& w = workers_[rank];
-  if (w.ended) return;
+  if (w.ended || unread()) return;
   const bool out = read_stream(rank, LineMerger::Stream::kOut, w.process->out());
   const bool err = read_stream(rank, LineMerger::Stream::kErr, w.process->err());
   if (!out) w.process->close_out();
@@ -182,7 +238,7 @@ bool WorkerGroup::read_stream(Rank rank, LineMerger::Stream stream, const FileDe
 
 // Before what is held: how a rank ended is why the others say what they say.
 void WorkerGroup::say(const std::string& text) {
-  or_file(options_.err, stderr)("kinet: " + text + "\n");
+  or_writer(options_.err, err_)("kinet: " + text + "\n");
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
@@ -219,10 +275,8 @@ void WorkerGroup::handle_end(Rank rank) {
   if (signal != 0 && !was_asked_to(process)) say(what + (ours ? ": it did not end by itself" : ""));
   auto& first = signal != 0 && !ours ? first_kill_ : first_failure_;
   if (!first) first = signal != 0 ? 128 + signal : status;
-  if (phase_ != Phase::kRunning || options_.go_on || was_asked_to(process)) return;
-  phase_ = Phase::kGrace;
-  phase_ends_ = steady_seconds() + options_.grace;
-  lines_.set_hold(options_.grace + options_.terminate);
+  if (options_.go_on) return;
+  begin_grace(was_asked_to(process) ? kAskedGrace : options_.grace);
 }
 
 bool WorkerGroup::replace(Rank rank, const std::string& what) {

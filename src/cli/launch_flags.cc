@@ -15,11 +15,16 @@
 
 namespace kinet {
 
+constexpr int kMostRanks = 65536;
+
 void add_launch_flags(CLI::App& app, LaunchFlags& flags) {
   LaunchSettings& s = flags.settings;
-  app.add_option("--workers", s.workers, "start N ranks on this machine");
-  app.add_option("--rank", s.rank, "number of this rank, from 0, when ranks are started by hand");
-  app.add_option("--size", s.size, "number of ranks, with --rank");
+  app.add_option("--workers", s.workers, "start N ranks on this machine")
+      ->check(CLI::Range(1, kMostRanks));
+  app.add_option("--rank", s.rank, "number of this rank, from 0, when ranks are started by hand")
+      ->check(CLI::Range(0, kMostRanks - 1));
+  app.add_option("--size", s.size, "number of ranks, with --rank")
+      ->check(CLI::Range(1, kMostRanks));
   app.add_option("--rendezvous", s.rendezvous,
                  "host:port of rank 0, where ranks meet that --workers has not started");
   app.add_option("--token-file", s.token_file,

@@ -38,7 +38,7 @@ RankSession::~RankSession() {
 
 std::string RankSession::share(const std::string& key, const std::string& value) {
   if (leader()) run_.rendezvous().set("share/" + key, value);
-  return run_.rendezvous().get("share/" + key, kShareTimeout);
+  return run_.rendezvous().get("share/" + key, kShareTimeout, 0);
 }
 
 void RankSession::compare(const std::string& what, const std::string& value) {
@@ -87,9 +87,14 @@ void RankSession::leave() {
 }
 
 void RankSession::abort(const Error& error) {
-  if (!comm_) return;
   const std::string text = error.what();
-  comm_->abort(text.substr(0, text.find('\n')), first_lost_);
+  const std::string line = text.substr(0, text.find('\n'));
+  if (comm_) {
+    comm_->abort(line, first_lost_);
+  } else if (run_.joined()) {  // the others wait for this rank's set-up: they hear why in vain
+    const Member& self = world().members[world().rank];
+    run_.rendezvous().report_lost(world().rank, self.incarnation, line);
+  }
 }
 
 }  // namespace kinet

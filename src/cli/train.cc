@@ -140,6 +140,7 @@ class Train : public Command {
   }
 
   int run() override {
+    std::signal(SIGPIPE, SIG_IGN);  // whoever reads the lines may go away; the run goes on
     refuse_gpu(gpu_);
     require_solver_file(solver_, "train");
     if (!options_.resume.empty()) require_file(options_.resume, "--resume");
@@ -158,7 +159,6 @@ class Train : public Command {
 
  private:
   int train_as_rank(const RankIdentity& me, const std::shared_ptr<const SolverConfig>& config) {
-    std::signal(SIGPIPE, SIG_IGN);
     RankSession session(join_as_rank(me, run_fingerprint(*config, options_)),
                         [this](const std::string& text) {
                           if (launch_.verbose) std::fprintf(stderr, "%s\n", text.c_str());
@@ -169,7 +169,12 @@ class Train : public Command {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     options_.clock_seed = std::stoull(
         session.share("seed", std::to_string(now / std::chrono::microseconds(1) % 1'000'000'000)));
-    return session.leader() ? train(config, &session) : work(config, session);
+    try {
+      return session.leader() ? train(config, &session) : work(config, session);
+    } catch (const Error& error) {
+      session.abort(error);
+      throw;
+    }
   }
 
   // A worker that is not the first: it computes; what there is to see, the first one shows.
@@ -180,19 +185,13 @@ class Train : public Command {
     session.connect(config->params().message("comm_param"), launch_.transport, solver);
     SolverControl control;
     const TrainingSignals signals(control);
-    try {
-      solver.run(control);
-      session.leave();
-    } catch (const Error& error) {
-      session.abort(error);
-      throw;
-    }
+    solver.run(control);
+    session.leave();
     return signals.stopped_by() == 0 ? 0 : 128 + signals.stopped_by();
   }
 
   // `session`: of the workers that train together, or null.
   int train(const std::shared_ptr<const SolverConfig>& config, RankSession* session) {
-    std::signal(SIGPIPE, SIG_IGN);  // whoever reads the lines may go away; the run goes on
     Console console;
     const ParamNode* name = config->train_net().find("name");
     const fs::path folder =
@@ -227,7 +226,6 @@ class Train : public Command {
       if (!quiet_) print_foot(console, end, directory);
     } catch (const Error& error) {  // kept with the run; main() prints it
       console.clear_live();
-      if (session != nullptr) session->abort(error);
       directory.on_failure(solver.iteration(), error.what());
       throw;
     }

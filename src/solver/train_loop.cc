@@ -60,13 +60,15 @@ void Solver::Impl::iterate(SolverControl& control) {
 }
 
 FinishRecord Solver::Impl::finish(const SolverControl& control, const std::string& reason) {
-  if (bsp != nullptr) bsp->finish();
   if (settings.snapshot_after_train && !control.stop_now && snapshot_tried != iteration) {
     snapshot_or_warn();
   }
   if (!stop_wanted(control)) {
     if (due(settings.display, iteration) && since_display > 0) display();
-    if (leader() && tested_iteration != iteration) test_and_tell(&control);
+    if (leader() && tested_iteration != iteration) {
+      note("testing", true);
+      test_and_tell(&control);
+    }
   }
   FinishRecord record;
   record.iteration = iteration;
@@ -75,6 +77,8 @@ FinishRecord Solver::Impl::finish(const SolverControl& control, const std::strin
   record.reason = reason;
   record.last_snapshot = last_snapshot;
   observer.on_finish(record);
+  // Last: launchers take the first rank that ends for a sign to end the others.
+  if (bsp != nullptr) bsp->finish();
   // The run itself went well, but what it was for is not on the disk.
   if (!failed_snapshot.empty()) throw Error(failed_snapshot, Error::Kind::kRuntime);
   return record;

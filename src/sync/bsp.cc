@@ -108,7 +108,9 @@ void Bsp::finish() {
       options_.timeout, "all workers to come to the end");
 }
 
-Rank Bsp::writer() const {
+Rank Bsp::writer() {
+  comm_.progress();  // a rank that wakes up learns here that it was declared lost
+  if (comm_.declared_lost()) return -1;
   Rank r = 0;
   while (r < rank() && comm_.state(r) == PeerState::kLost) ++r;
   return r;

@@ -66,8 +66,8 @@ class Bsp {
   // All workers have come to the end; nobody needs anything of anybody afterwards.
   void finish();
   // The lowest rank that is not lost: it writes the snapshot at the end of a broken run, and may
-  // have done so and left already.
-  Rank writer() const;
+  // have done so and left already. -1: this rank was declared lost, the others know better.
+  Rank writer();
   // "rank 2 (host a, process 77) is lost: ...", or "".
   std::string first_loss() const { return comm_.first_loss(); }
   // For heartbeats: what this worker does, and whether that is known to take long.
