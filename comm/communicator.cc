@@ -126,9 +126,9 @@ int Communicator::alive() const {
                     [](const Peer& p) { return p.state == PeerState::kAlive; }));
 }
 
-bool Communicator::declared_lost() const {
+std::string Communicator::declared_lost() const {
   const Guard guard(impl_->lock);
-  return !impl_->self_lost.empty();
+  return impl_->self_lost.empty() ? "" : impl_->self_lost_text();
 }
 
 std::string Communicator::why_lost(Rank peer) const {

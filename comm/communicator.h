@@ -118,7 +118,7 @@ class Communicator {
 
   PeerState state(Rank peer) const;
   int alive() const;                      // ranks alive, this one included
-  bool declared_lost() const;                 // this rank, by the others
+  std::string declared_lost() const;      // why, when the others declared this rank lost; else ""
   std::string why_lost(Rank peer) const;  // "" when it is not lost
   // "rank 2 (host a, process 77) is lost: its socket was closed"; "" when nobody is.
   std::string first_loss() const;

@@ -169,13 +169,16 @@ void Communicator::Impl::on_rendezvous_lost(const std::string& why) {
   if (!left) log(fmt::format("the rendezvous is gone ({}): lost ranks cannot be replaced", why));
 }
 
-void Communicator::Impl::check_self() const {
-  if (!thread_error.empty()) fail_runtime("{}", thread_error);
-  if (self_lost.empty()) return;
-  fail_runtime(
+std::string Communicator::Impl::self_lost_text() const {
+  return fmt::format(
       "rank {} was declared lost: {}\nhint: it was stopped or cut off for longer than "
       "heartbeat_timeout ({:.3g} s), and the others went on without it",
       world.rank, self_lost, heartbeat_timeout);
+}
+
+void Communicator::Impl::check_self() const {
+  if (!thread_error.empty()) fail_runtime("{}", thread_error);
+  if (!self_lost.empty()) fail_runtime("{}", self_lost_text());
 }
 
 std::string Communicator::Impl::describe_states() const {

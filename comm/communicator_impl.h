@@ -82,7 +82,8 @@ struct Communicator::Impl : EventSink, MembershipSink {
   void say_goodbye();
   void see_off(Rank peer);  // it has said goodbye and nothing of it is under way
   void on_own_message(Rank from, uint8_t kind, std::span<const std::byte> payload);
-  void drain();                          // last messages
+  void drain();  // last messages
+  std::string self_lost_text() const;
   void check_self() const;               // throws "declared lost"
   std::string name_of(Rank peer) const;  // "rank 2 (host a, process 77)"
   std::string describe_states() const;

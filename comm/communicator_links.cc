@@ -137,8 +137,9 @@ void Communicator::Impl::link(Rank peer) {
 void Communicator::Impl::connect(Rank peer) {
   if (peer == world.rank) return;
   Peer& p = peers[peer];
-  const std::string offer = rendezvous->get(
-      offer_key(peer, p.incarnation, world.rank, peers[world.rank].incarnation), setup_timeout, peer);
+  const std::string offer =
+      rendezvous->get(offer_key(peer, p.incarnation, world.rank, peers[world.rank].incarnation),
+                      setup_timeout, peer);
   p.transport->connect(peer, p.incarnation, offer);
 }
 

@@ -196,7 +196,7 @@ void WorkerGroup::begin_grace(double seconds) {
 
 // A reader that does not read holds up nobody: the user's signal ends the wait for it.
 void WorkerGroup::write_last_lines() {
-  while (out_.pending() + err_.pending() > 0 && signals_.take() == 0) {
+  while (out_.pending() + err_.pending() > 0 && passed_.size() < 2 && signals_.take() == 0) {
     pollfd entries[]{{signals_.fd(), POLLIN, 0}, {out_.fd(), POLLOUT, 0}, {err_.fd(), POLLOUT, 0}};
     ::poll(entries, std::size(entries), 100);
     out_.write_ready();

@@ -1,6 +1,7 @@
 // `kinet train` on several processes: the same bits over every transport, and an end with a name
 // and a snapshot whatever happens to one of them.
 // ctest: labels=integration timeout=600 serial
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,6 +149,95 @@ TEST_F(TrainTogether, RanksThatDifferSayWhereAndEndWith2) {
     EXPECT_HAS(r.err, "0.02");
   }
   EXPECT_FALSE(exists("run"));
+}
+
+// What stops one rank while it sets up is said by the others too, and nobody has to be ended.
+TEST_F(TrainTogether, AFailureWhileSettingUpIsToldToAll) {
+  ASSERT_EQ(kinet({"train", "solver.prototxt", "--workers", "2", "--out", "run"}).status, 0);
+  const ProcessResult r = kinet({"train", "solver.prototxt", "--workers", "2", "--out", "run"});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_HAS(r.err, "a run lies there already");
+  EXPECT_HAS(r.err, "[rank 1] kinet: rank 0 is lost: --out run: a run lies there already");
+  EXPECT_EQ(r.err.find("did not end by itself"), std::string::npos) << r.err;
+}
+
+TEST_F(TrainTogether, AHangupMakesOneSnapshotAndTrainingGoesOn) {
+  const auto run = endless(3);
+  run->send(SIGHUP);
+  ASSERT_TRUE(run->wait_for("Snapshotting solver state", kSeconds)) << run->err();
+  ASSERT_TRUE(run->wait_for("Iteration 50", kSeconds));
+  EXPECT_EQ(count_files("run", ".solverstate"), 1);
+  run->send(SIGINT);
+  EXPECT_EQ(run->wait(kSeconds).status, 128 + SIGINT);
+  EXPECT_EQ(count_files("run", ".solverstate"), 2);
+}
+
+// timeout(1) and batch systems signal the launcher twice: that is no wish to lose the snapshot.
+TEST_F(TrainTogether, TheSameSignalTwiceAtOnceIsOne) {
+  const auto run = endless(2);
+  run->send(SIGTERM);
+  run->send(SIGTERM);
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_EQ(r.status, 128 + SIGTERM) << r.err;
+  EXPECT_EQ(count_files("run", ".solverstate"), 1) << r.err;
+}
+
+TEST_F(TrainTogether, AWorkerThatWakesUpLateWritesNothing) {
+  const auto run = endless(3, {"--set", "comm_param.heartbeat_timeout=1"});
+  const int process = process_of(1);
+  ::kill(process, SIGSTOP);
+  ASSERT_TRUE(run->wait_for("Snapshotting solver state", kSeconds)) << run->out() << run->err();
+  ::kill(process, SIGCONT);
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_HAS(r.err, "rank 1 was declared lost");
+  EXPECT_EQ(count_files("run", ".solverstate"), 1) << r.err;
+}
+
+// Three times is an order, whatever state the ranks are in.
+TEST_F(TrainTogether, StoppedRanksDoNotOutliveThreeSignals) {
+  const auto run = endless(2, {"--set", "comm_param.heartbeat_timeout=0"});
+  for (const int rank : {0, 1}) ::kill(process_of(rank), SIGSTOP);
+  for (int i = 0; i < 3; ++i) {
+    run->send(SIGINT);
+    ::usleep(400000);
+  }
+  const ProcessResult r = run->wait(kSeconds);
+  EXPECT_FALSE(r.timed_out);
+  EXPECT_NE(r.status, 0);
+}
+
+// A terminal that is held, a pager that is not paged: the launcher still hears its user.
+TEST_F(TrainTogether, AReaderThatDoesNotReadHoldsUpNoSignal) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // never read
+  const std::string command =
+      "exec '" + kinet_program() +
+      "' train solver.prototxt --workers 2 --out run --set max_iter=100000000 --set display=1 "
+      "--set test_interval=0 >pipe";
+  Process run({"/bin/sh", "-c", command}, folder_.str());
+  ::sleep(3);  // long enough to fill the pipe many times over
+  for (int i = 0; i < 3; ++i) {
+    run.send(SIGTERM);
+    ::usleep(400000);
+  }
+  const ProcessResult r = run.wait(kSeconds);
+  EXPECT_FALSE(r.timed_out);
+  EXPECT_NE(r.status, 0);
+  ::close(reader);
+}
+
+TEST_F(TrainTogether, TimesThatMakeNoSenseAreRefused) {
+  for (const std::string field : {"setup_timeout=-5", "heartbeat_interval=0", "spin=-7",
+                                  "heartbeat_timeout=0.1", "wait_timeout=0"}) {
+    const ProcessResult r = kinet({"train", "solver.prototxt", "--workers", "2", "--set",
+                                   "comm_param." + field, "--out", "run_" + field});
+    EXPECT_EQ(r.status, 2) << field << r.err;
+    EXPECT_HAS(r.err, field.substr(0, field.find('=')));
+  }
+  for (const std::string workers : {"0", "-1", "x", "70000"}) {
+    EXPECT_EQ(kinet({"train", "solver.prototxt", "--workers", workers}).status, 2) << workers;
+  }
 }
 
 TEST_F(TrainTogether, AnUnknownOrImpossibleTransportIsAnError) {

@@ -39,8 +39,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   return true;
 }
 
-bool Solver::Impl::exchange_gradients(SolverControl* control,
-                                      const std::vector<int64_t>& before) {
+bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<int64_t>& before) {
   WorkerStep step;
   step.loss = loss;
   step.finite = std::isfinite(loss);
@@ -71,12 +70,15 @@ bool Solver::Impl::exchange_gradients(SolverControl* control,
 // All workers have the same weights, so the first that is still there can save them.
 void Solver::Impl::stop_for_loss(const Error& error) {
   std::string saved = last_snapshot.empty() ? "none" : last_snapshot;
-  if (bsp->writer() == options.worker && settings.snapshot_after_train) {
+  const Rank writer = bsp->writer();
+  if (writer < 0) fail_runtime("iteration {}: {}", iteration, bsp->declared_lost());
+  if (writer == options.worker && settings.snapshot_after_train) {
     try {
       saved = snapshot();
       observer.on_snapshot(iteration, saved);
     } catch (const Error& failure) {
-      observer.on_warning(fmt::format("no snapshot of iteration {}: {}", iteration, failure.what()));
+      observer.on_warning(
+          fmt::format("no snapshot of iteration {}: {}", iteration, failure.what()));
     }
   }
   fail_runtime("iteration {}: {}\n  training stops, this update is not applied; last snapshot: {}",

@@ -110,7 +110,7 @@ void Bsp::finish() {
 
 Rank Bsp::writer() {
   comm_.progress();  // a rank that wakes up learns here that it was declared lost
-  if (comm_.declared_lost()) return -1;
+  if (!comm_.declared_lost().empty()) return -1;
   Rank r = 0;
   while (r < rank() && comm_.state(r) == PeerState::kLost) ++r;
   return r;

@@ -68,6 +68,7 @@ class Bsp {
   // The lowest rank that is not lost: it writes the snapshot at the end of a broken run, and may
   // have done so and left already. -1: this rank was declared lost, the others know better.
   Rank writer();
+  std::string declared_lost() const { return comm_.declared_lost(); }
   // "rank 2 (host a, process 77) is lost: ...", or "".
   std::string first_loss() const { return comm_.first_loss(); }
   // For heartbeats: what this worker does, and whether that is known to take long.

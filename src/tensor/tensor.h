@@ -27,8 +27,8 @@ class Buffer {
   // at once when that is more than the machine's memory, a run-time one when none is left.
   void reserve(size_t floats);
   // Moves to memory of others (an arena whose bytes travel), with what it holds; the rest of
-  // `memory` keeps its values. `owner` keeps the memory alive. REQUIRES: 64-byte aligned, no smaller
-  // than capacity(). All views follow.
+  // `memory` keeps its values. `owner` keeps the memory alive. REQUIRES: 64-byte aligned, no
+  // smaller than capacity(). All views follow.
   void move_to(std::span<float> memory, std::shared_ptr<void> owner);
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
