@@ -1,5 +1,6 @@
 // Transport shm within one process: links, puts, regions, sleeping, false peers, leaks.
 // Processes that die or stop: shm_process_test.cc.
+// long because: its cases share one fixture of links and false peers.
 // ctest: labels=unit,core,threads timeout=120
 #include <fcntl.h>
 #include <gtest/gtest.h>

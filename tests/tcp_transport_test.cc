@@ -1,3 +1,4 @@
+// long because: its cases share one fixture of links and false peers.
 // ctest: labels=unit,core,threads timeout=300
 //
 // What is tcp's own beyond transport_test: its knobs, strangers at its door, and a peer that knows

@@ -47,10 +47,11 @@ long measure(const std::shared_ptr<gloo::rendezvous::Context>& context, std::vec
   for (const float x : data) wrong += x == want ? 0 : 1;
   std::sort(times.begin(), times.end());
   if (context->rank == 0) {
-    std::printf("{\"bytes\": %zu, \"algorithm\": \"%s\", \"time_us\": %.3f, "
-                "\"time_us_median\": %.3f, \"time_us_min\": %.3f, \"wrong\": %ld}\n",
-                data.size() * sizeof(float), name, (last - start) * 1e6 / iterations,
-                times[times.size() / 2], times.front(), wrong);
+    std::printf(
+        "{\"bytes\": %zu, \"algorithm\": \"%s\", \"time_us\": %.3f, "
+        "\"time_us_median\": %.3f, \"time_us_min\": %.3f, \"wrong\": %ld}\n",
+        data.size() * sizeof(float), name, (last - start) * 1e6 / iterations,
+        times[times.size() / 2], times.front(), wrong);
   }
   return wrong;
 }
@@ -71,9 +72,8 @@ int main(int argc, char** argv) {
     std::vector<float> data(count);
     gloo::AllreduceOptions ring(context);
     ring.setOutput(data.data(), count);
-    ring.setReduceFunction([](void* to, const void* x, const void* y, size_t n) {
-      gloo::sum<float>(to, x, y, n);
-    });
+    ring.setReduceFunction(
+        [](void* to, const void* x, const void* y, size_t n) { gloo::sum<float>(to, x, y, n); });
     wrong += measure(context, data, "ring", iterations, [&] { gloo::allreduce(ring); });
     gloo::AllreduceHalvingDoubling<float> halving(context, {data.data()}, count);
     wrong += measure(context, data, "halving_doubling", iterations, [&] { halving.run(); });

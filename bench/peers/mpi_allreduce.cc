@@ -37,8 +37,11 @@ int main(int argc, char** argv) {
     for (const float x : data) wrong += x == static_cast<float>(size * (size + 1) / 2) ? 0 : 1;
     std::sort(times.begin(), times.end());
     if (rank == 0) {
-      std::printf("{\"bytes\": %d, \"time_us\": %.3f, \"time_us_median\": %.3f, \"time_us_min\": %.3f, \"wrong\": %ld}\n",
-                  count * 4, (last - start) * 1e6 / iterations, times[times.size() / 2], times.front(), wrong);
+      std::printf(
+          "{\"bytes\": %d, \"time_us\": %.3f, \"time_us_median\": %.3f, \"time_us_min\": %.3f, "
+          "\"wrong\": %ld}\n",
+          count * 4, (last - start) * 1e6 / iterations, times[times.size() / 2], times.front(),
+          wrong);
     }
   }
   MPI_Finalize();

@@ -53,6 +53,7 @@ std::vector<std::string> start_lines(const StartRecord& r) {
 }
 
 void CaffeLog::on_start(const StartRecord& r) {
+  workers_ = r.workers;
   for (const std::string& line : start_lines(r)) line_(line);
   line_(fmt::format("Solving {}", r.net_name));
   line_(fmt::format("Learning Rate Policy: {}", r.lr_policy));
@@ -63,6 +64,11 @@ void CaffeLog::on_display(const DisplayRecord& r) {
   line_(fmt::format("Iteration {} ({} iter/s, {}s/{} iters), loss = {}", r.iteration, number(rate),
                     number(r.seconds_since_last), r.since_last, number(r.loss)));
   for (size_t i = 0; i < r.outputs.size(); ++i) line_(output_line("Train", i, r.outputs[i]));
+  if (workers_ > 1 && r.seconds_since_last > 0) {
+    line_(fmt::format("    {} workers: {} images/s, {:.0f} % of the time waiting for each other",
+                      workers_, with_commas(std::llround(r.images_per_second)),
+                      100 * r.waiting_seconds / r.seconds_since_last));
+  }
   line_(fmt::format("Iteration {}, lr = {}", r.iteration, number(r.learning_rate)));
 }
 

@@ -18,6 +18,7 @@ class Console {
   enum class Mode { kTerminal, kLog };
 
   Console();  // of standard output
+  explicit Console(Mode mode) : mode_(mode) {}
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;

@@ -192,7 +192,8 @@ class Train : public Command {
 
   // `session`: of the workers that train together, or null.
   int train(const std::shared_ptr<const SolverConfig>& config, RankSession* session) {
-    Console console;
+    // mpirun gives every rank a terminal of its own making; a live line is no use there.
+    Console console = session != nullptr ? Console(Console::Mode::kLog) : Console();
     const ParamNode* name = config->train_net().find("name");
     const fs::path folder =
         out_.empty() ? make_run_folder(solver_, name != nullptr ? name->text : "") : fs::path(out_);

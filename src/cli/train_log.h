@@ -34,6 +34,7 @@ class CaffeLog : public SolverObserver {
  private:
   LineSink line_, warning_;
   std::set<int> coverage_told_;  // test nets
+  int workers_ = 1;
 };
 
 // The numbers of the live line.

@@ -145,6 +145,7 @@ void RunDirectory::on_test(const TestRecord& record) {
 }
 
 void RunDirectory::on_snapshot(int64_t iteration, const std::string& path) {
+  last_snapshot_ = path;
   try_write(metrics_, "metrics.jsonl", [&](auto& writer) { writer.on_snapshot(iteration, path); });
 }
 
@@ -164,6 +165,7 @@ void RunDirectory::on_failure(int64_t iteration, const std::string& message) {
   record.iteration = iteration;
   if (!history_.displays.empty()) record.seconds = history_.displays.back().seconds;
   record.loss = std::numeric_limits<double>::quiet_NaN();
+  record.last_snapshot = last_snapshot_;
   record.reason = "failed: " + message.substr(0, message.find('\n'));
   on_finish(record);
 }

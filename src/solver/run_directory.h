@@ -68,6 +68,7 @@ class RunDirectory : public SolverObserver {
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;
   bool started_ = false, report_works_ = true;
+  std::string last_snapshot_;
   std::vector<std::string> early_notes_;  // told before on_start
   RunHistory history_;
   std::vector<std::pair<std::string, std::string>> files_;

@@ -106,6 +106,7 @@ struct Solver::Impl {
   std::vector<float> buffers_before;  // the buffer arena as this iteration found it
   Bsp* bsp = nullptr;                 // null: this worker trains alone
   bool stop_agreed = false;           // by all workers
+  bool exchange_broken = false;       // this worker did not wait for the others
   bool snapshot_agreed = false;       // for the end of this iteration
   std::string early_reason;           // why this worker wants all to stop, or ""
   std::deque<double> recent;          // the last losses, at most average_loss

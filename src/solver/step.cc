@@ -49,12 +49,19 @@ bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<
   note("waiting for the gradients of the others");
   GlobalStep all;
   try {
-    if (!bsp->reduce(step, control == nullptr ? nullptr : &control->stop_now, all)) {
-      fail_runtime("stopped while waiting for the other workers");
-    }
+    // Who is told twice to stop waits for nobody, nor for an agreement.
+    exchange_broken = !bsp->reduce(step, control == nullptr ? nullptr : &control->stop_now, all);
   } catch (const Error& error) {
+    exchange_broken = true;
+    if (control == nullptr || !control->stop_now) {
+      undo_iteration(before);
+      stop_for_loss(error);
+    }
+  }
+  if (exchange_broken) {
     undo_iteration(before);
-    stop_for_loss(error);
+    stop_agreed = true;
+    return false;
   }
   if (all.stop_now && control != nullptr) control->stop_now = true;
   snapshot_agreed = all.snapshot;

@@ -78,7 +78,7 @@ FinishRecord Solver::Impl::finish(const SolverControl& control, const std::strin
   record.last_snapshot = last_snapshot;
   observer.on_finish(record);
   // Last: launchers take the first rank that ends for a sign to end the others.
-  if (bsp != nullptr) bsp->finish();
+  if (bsp != nullptr && !exchange_broken) bsp->finish();
   // The run itself went well, but what it was for is not on the disk.
   if (!failed_snapshot.empty()) throw Error(failed_snapshot, Error::Kind::kRuntime);
   return record;
