@@ -39,7 +39,10 @@ void Collectives::Impl::plan(Operation& op) const {
   if (op.algorithm == Algorithm::kAuto) op.algorithm = by_size(size, op.bytes);
   const bool all_reduce = op.kind == Kind::kAllReduce;
   if (!all_reduce && op.algorithm == Algorithm::kHalvingDoubling) op.algorithm = Algorithm::kDirect;
-  const uint64_t longest_share = share_of(op.bytes, size - 1, size).bytes;
+  uint64_t longest_share = 0;  // borders lie on cache lines: any may be the longest
+  for (Rank r = 0; r < size; ++r) {
+    longest_share = std::max(longest_share, share_of(op.bytes, r, size).bytes);
+  }
   if (op.kind == Kind::kBarrier) {
     op.cut = Cut::kWhole;
     op.segments = 1;
@@ -55,11 +58,10 @@ void Collectives::Impl::plan(Operation& op) const {
     op.segments = op.bytes > 0 ? 1 : 0;
   } else if (all_reduce && op.algorithm == Algorithm::kDirect && all_mapped) {
     op.cut = Cut::kMapped;
-    op.segments = op.bytes > 0 ? segments_of(longest_share + 64, kMappedPieces * options.piece) : 0;
+    op.segments = op.bytes > 0 ? segments_of(longest_share, kMappedPieces * options.piece) : 0;
   } else {
     op.cut = Cut::kShares;
-    // Borders lie on cache lines, so any share may be the longest by one line.
-    op.segments = op.bytes > 0 ? segments_of(longest_share + 64, options.piece) : 0;
+    op.segments = op.bytes > 0 ? segments_of(longest_share, options.piece) : 0;
   }
   if (size == 1) op.segments = 0;
 }

@@ -212,7 +212,7 @@ void LocalRendezvous::leave() {
 }
 
 int LocalRendezvous::poll(MembershipSink& sink) {
-  std::deque<LocalStore::News> news;
+  std::vector<LocalStore::News> news;  // takes no memory while there is none
   {
     const Lock lock(store_->mutex_);
     if (listener_.news.empty()) return 0;

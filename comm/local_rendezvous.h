@@ -4,7 +4,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,7 +37,7 @@ class LocalStore {
     Rank rank = -1;
     uint32_t incarnation = 0;
     int event_fd = -1;
-    std::deque<News> news;
+    std::vector<News> news;
     std::optional<World> world;  // once all were there
   };
 

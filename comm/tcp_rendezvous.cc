@@ -228,7 +228,7 @@ int TcpRendezvous::poll(MembershipSink& sink) {
   read_now();
   eventfd_t ignored = 0;
   eventfd_read(wake_.get(), &ignored);
-  const std::deque<MemberNews> news = std::exchange(news_, {});
+  const std::vector<MemberNews> news = std::exchange(news_, {});
   for (const MemberNews& n : news) {
     if (n.lost) {
       sink.on_member_lost(n.rank, n.member.incarnation, n.why);

@@ -44,7 +44,7 @@ class TcpRendezvous : public Rendezvous {
   FileDescriptor socket_, wake_, events_;  // events_: an epoll of the other two
   FrameSplitter in_;
   std::deque<RendezvousFrame> replies_;
-  std::deque<MemberNews> news_;
+  std::vector<MemberNews> news_;
   uint32_t questions_ = 0;
   std::string lost_;  // why the server is gone; "": it is there
   bool told_lost_ = false, left_ = false;

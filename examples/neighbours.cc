@@ -57,14 +57,25 @@ class Neighbour {
     });
     comm_.on_message(kAnswer, [this](Rank, std::span<const std::byte>) { may_send_ = true; });
     comm_.on_put(kBlock, [this](Rank, uint32_t, uint64_t) { look(); });
-    comm_.on_peer_lost([this](Rank peer, const std::string& why) { lose(peer, why); });
-    comm_.on_peer_joined([this](Rank peer) {
+    lost_number_ =
+        comm_.on_peer_lost([this](Rank peer, const std::string& why) { lose(peer, why); });
+    joined_number_ = comm_.on_peer_joined([this](Rank peer) {
       std::printf("rank %d: rank %d is back\n", comm_.rank(), peer);
       std::fflush(stdout);
       if (peer == before_) offer();
     });
     comm_.locked([this] { offer(); });
   }
+
+  // The communicator polls until its own end: nothing may call what is no longer here.
+  ~Neighbour() {
+    comm_.remove(lost_number_);
+    comm_.remove(joined_number_);
+    for (const uint8_t kind : {kOffer, kAnswer}) comm_.on_message(kind, nullptr);
+    comm_.on_put(kBlock, nullptr);
+  }
+  Neighbour(const Neighbour&) = delete;
+  Neighbour& operator=(const Neighbour&) = delete;
 
   // One round: sends the next block when the last one was answered.
   void send() {
@@ -120,6 +131,7 @@ class Neighbour {
   std::vector<std::unique_ptr<Region>> inboxes_;  // the last one is in use
   RemoteRegion target_;
   bool may_send_ = false;
+  int lost_number_ = 0, joined_number_ = 0;
   uint64_t sent_ = 0, seen_ = 0, last_ = 0;
 };
 

@@ -112,7 +112,7 @@ TEST(CommunicatorSetUp, HeartbeatFieldsAreCompared) {
   run.size = 1;
   run.comm = "heartbeat_interval: 4 heartbeat_timeout: 5";
   CommWorld world(run);
-  EXPECT_TRUE(contains(error_of([&] { world.connect(0); }), "at most half"));
+  EXPECT_TRUE(contains(error_of([&] { world.connect(0); }), "at least twice"));
 }
 
 TEST(CommunicatorSetUp, ARunOfOneRank) {
