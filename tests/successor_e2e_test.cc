@@ -14,8 +14,9 @@ class Successor : public RanksTest, public testing::WithParamInterface<const cha
   std::unique_ptr<Process> rank(int number, const std::string& address) const {
     std::vector<std::string> words{"/usr/bin/env"};
     for (const std::string& v : rank_variables(number, 4, address, kToken)) words.push_back(v);
-    words.insert(words.end(), {KINET_BINARY_DIR "/examples/neighbours", "--until", stop_,
-                               "--transport", GetParam(), "--heartbeat", "4"});
+    const std::string program = KINET_BINARY_DIR "/examples/neighbours";
+    words.insert(words.end(),
+                 {program, "--until", stop_, "--transport", GetParam(), "--heartbeat", "4"});
     return std::make_unique<Process>(words, folder_);
   }
 

@@ -134,8 +134,9 @@ TcpStream::Flow TcpStream::receive(FrameSink& sink, TransportCounters& counters)
 
 void TcpStream::close() {
   constexpr int kReads = 64;  // a peer that goes on sending is cut off after so many
+  std::array<char, 16384> nobody;
   for (int i = 0; fd_ && i < kReads; ++i) {
-    if (recv(fd_.get(), nullptr, kBudget, MSG_TRUNC | MSG_DONTWAIT) <= 0) break;
+    if (recv(fd_.get(), nobody.data(), nobody.size(), MSG_DONTWAIT) <= 0) break;
   }
   fd_.reset();
 }
