@@ -11,7 +11,7 @@
 namespace kinet {
 namespace {
 
-const SipKey kKey = key_of_token("0123456789abcdef0123456789abcdef");
+const SipKey kKey = sip_key_of("0123456789abcdef0123456789abcdef");
 const Nonce kChallenge{11, 22};
 
 Hello hello() {
@@ -68,7 +68,7 @@ TEST(TcpHandshake, EveryChangedBitIsRefused) {
 
 TEST(TcpHandshake, OtherRunsOldGreetingsAndEchoesAreRefused) {
   Hello got;
-  const SipKey other = key_of_token("0123456789abcdef0123456789abcdee");
+  const SipKey other = sip_key_of("0123456789abcdef0123456789abcdee");
   EXPECT_FALSE(decode_hello(encode_hello(hello(), kChallenge, other), kChallenge, kKey, got));
   const Nonce later{11, 23};
   EXPECT_FALSE(decode_hello(encode_hello(hello(), kChallenge, kKey), later, kKey, got));

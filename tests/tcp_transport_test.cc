@@ -29,7 +29,7 @@ namespace {
 
 constexpr double kDeadline = 30;  // seconds of one wait
 const std::string kToken = "0123456789abcdef0123456789abcdef";
-const SipKey kKey = key_of_token(kToken);
+const SipKey kKey = sip_key_of(kToken);
 
 // ---- the knobs ----------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ TEST_F(TcpStrangers, AnotherTokenAnotherRankAnotherIncarnationAreRefused) {
     until_closed(fd);
     EXPECT_FALSE(one.connected[0]);
   };
-  refused(hello, key_of_token("another run"));
+  refused(hello, sip_key_of("another run"));
   Hello other = hello;
   other.to_rank = 2;
   refused(other, kKey);

@@ -14,6 +14,7 @@
 #include "comm/verbs/proof.h"
 #include "comm/verbs/send_window.h"
 #include "comm/verbs/wire.h"
+#include "src/base/siphash.h"
 
 namespace kinet::verbs {
 namespace {
@@ -260,7 +261,8 @@ TEST(VerbsWire, TheProofIsGoodForOneTokenAndOnePair) {
   // The example of the paper: key 00..0f, input 00..0e.
   std::array<uint8_t, 15> input{};
   for (size_t i = 0; i < input.size(); ++i) input[i] = static_cast<uint8_t>(i);
-  EXPECT_EQ(siphash({0x0706050403020100ULL, 0x0F0E0D0C0B0A0908ULL}, input), 0xA129CA6149BE45E5ULL);
+  EXPECT_EQ(siphash({0x0706050403020100U, 0x0F0E0D0C0B0A0908U}, std::as_bytes(std::span(input))),
+            0xA129CA6149BE45E5U);
   const std::array<uint32_t, 3> facts{1, 2, 3}, others{1, 2, 4};
   EXPECT_EQ(proof("secret", facts), proof("secret", facts));
   EXPECT_NE(proof("secret", facts), proof("secret", others));

@@ -25,7 +25,7 @@ TcpGreeter::TcpGreeter(const TransportConfig& config, const TcpOptions& options,
                        uint64_t tag)
     : rank_(config.rank),
       incarnation_(config.incarnation),
-      key_(key_of_token(config.token)),
+      key_(sip_key_of(config.token)),
       timeout_(config.timeout),
       options_(options),
       epoll_(epoll),

@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "comm/transports/tcp_bytes.h"
@@ -16,30 +15,6 @@ constexpr uint32_t kChallengeMagic = 0x314B4E4B;  // "KNK1"
 constexpr uint32_t kHelloMagic = 0x32484E4B;      // "KNH2"
 constexpr uint32_t kWelcomeMagic = 0x33574E4B;    // "KNW3"
 constexpr uint32_t kVersion = 1;                  // of frames and greetings together
-
-struct SipState {
-  uint64_t v0, v1, v2, v3;
-
-  void rounds(int count) {
-    for (int i = 0; i < count; ++i) {
-      v0 += v1;
-      v1 = std::rotl(v1, 13) ^ v0;
-      v0 = std::rotl(v0, 32);
-      v2 += v3;
-      v3 = std::rotl(v3, 16) ^ v2;
-      v0 += v3;
-      v3 = std::rotl(v3, 21) ^ v0;
-      v2 += v1;
-      v1 = std::rotl(v1, 17) ^ v2;
-      v2 = std::rotl(v2, 32);
-    }
-  }
-  void absorb(uint64_t word) {
-    v3 ^= word;
-    rounds(2);
-    v0 ^= word;
-  }
-};
 
 // No early end: how long it takes does not tell how many bytes are right.
 bool equal_in_constant_time(uint64_t a, uint64_t b) {
@@ -81,27 +56,6 @@ uint64_t proof(const Hello& hello, const Nonce& challenge, const SipKey& key, ui
 }
 
 }  // namespace
-
-uint64_t siphash(const SipKey& key, std::span<const std::byte> data) {
-  SipState s{key[0] ^ 0x736F6D6570736575U, key[1] ^ 0x646F72616E646F6DU,
-             key[0] ^ 0x6C7967656E657261U, key[1] ^ 0x7465646279746573U};
-  const size_t whole = data.size() / 8 * 8;
-  for (size_t i = 0; i < whole; i += 8) s.absorb(load_number<uint64_t>(&data[i]));
-  uint64_t last = static_cast<uint64_t>(data.size()) << 56;
-  for (size_t i = whole; i < data.size(); ++i) {
-    last |= std::to_integer<uint64_t>(data[i]) << (8 * (i - whole));
-  }
-  s.absorb(last);
-  s.v2 ^= 0xFF;
-  s.rounds(4);
-  return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
-}
-
-// A token may have any length; the two words of the key are two hashes of it.
-SipKey key_of_token(const std::string& token) {
-  const auto bytes = std::as_bytes(std::span(token));
-  return {siphash({0, 1}, bytes), siphash({0, 2}, bytes)};
-}
 
 Nonce random_nonce() {
   Nonce nonce{};

@@ -7,22 +7,17 @@
 // recorded greeting is worth nothing later, and neither end sends data to a stranger. What follows
 // is neither encrypted nor signed: this keeps strangers and processes of other runs out, not those
 // who can change packets on the network.
-// Pure functions; thread safety: all of it. Reference: Aumasson, Bernstein, "SipHash: a fast
-// short-input PRF", 2012.
+// Pure functions; thread safety: all of it.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
+
+#include "src/base/siphash.h"
 
 namespace kinet {
-
-using SipKey = std::array<uint64_t, 2>;
-
-uint64_t siphash(const SipKey& key, std::span<const std::byte> data);
-SipKey key_of_token(const std::string& token);
 
 using Nonce = std::array<uint64_t, 2>;
 Nonce random_nonce();
