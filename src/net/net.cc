@@ -15,9 +15,14 @@ Net::Net(const ParamNode& net, const NetOptions& options, Net* training)
 
 Net::~Net() = default;
 
-double Net::forward(const Context& context) {
+double Net::forward(const Context& context) { return *forward(context, nullptr); }
+
+std::optional<double> Net::forward(const Context& context, PassHook* hook) {
   double loss = 0;
-  for (int i = 0; i < layer_count(); ++i) loss += forward_layer(context, i);
+  for (int i = 0; i < layer_count(); ++i) {
+    if (hook != nullptr && !hook->go_on()) return std::nullopt;
+    loss += forward_layer(context, i);
+  }
   return loss;
 }
 
@@ -49,8 +54,16 @@ double Net::forward_layer(const Context& context, int i) {
   return loss;
 }
 
-void Net::backward(const Context& context) {
-  for (int i = layer_count() - 1; i >= 0; --i) backward_layer(context, i);
+void Net::backward(const Context& context) { backward(context, nullptr); }
+
+bool Net::backward(const Context& context, PassHook* hook) {
+  for (int i = layer_count() - 1; i >= 0; --i) {
+    if (hook != nullptr && runs_backward_[i] && !hook->go_on()) return false;
+    backward_layer(context, i);
+    if (hook == nullptr) continue;
+    for (const FloatRange& range : final_after_[i]) hook->gradients_final(range.from, range.to);
+  }
+  return true;
 }
 
 bool Net::layer_runs_backward(int layer) const { return runs_backward_[layer]; }

@@ -10,10 +10,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/net/net_spec.h"
+#include "src/net/pass_hook.h"
 
 namespace kinet {
 
@@ -50,6 +52,9 @@ class Net {
   double forward(const Context& context);
   // REQUIRES: forward ran. Adds to the parameter gradients (clear them with zero_gradients).
   void backward(const Context& context);
+  // The same under the eyes of `hook` (may be null). No loss, or false: it has ended the pass.
+  std::optional<double> forward(const Context& context, PassHook* hook);
+  bool backward(const Context& context, PassHook* hook);
   void zero_gradients();
 
   // Single layers, for timing and for finding a fault.
@@ -98,6 +103,9 @@ class Net {
   double macs() const;                // of one forward pass
 
  private:
+  struct FloatRange {
+    size_t from = 0, to = 0;
+  };
   void reshape_layer(int layer);
 
   friend class NetBuilder;
@@ -118,6 +126,7 @@ class Net {
   std::vector<ParameterInfo> parameters_;
   std::shared_ptr<Buffer> parameter_data_, parameter_diff_, buffer_data_, scratch_;
   size_t parameter_floats_ = 0, buffer_floats_ = 0;
+  std::vector<std::vector<FloatRange>> final_after_;  // by layer: of the gradient arena
   std::vector<BatchSource*> sources_;
   std::vector<std::string> notes_;
   std::vector<size_t> saved_floats_;  // workspaces of each layer

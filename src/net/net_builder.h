@@ -47,6 +47,7 @@ class NetBuilder {
   Tensor bind_blob(int layer, int blob);
   Tensor bind_to_training(int layer, int blob, const Layer& source);
   Tensor share_by_name(int layer, int blob, const ParamSpec& spec, int owner);
+  void plan_final_ranges();
   void fill_parameters();
   void list_outputs();
 

@@ -20,6 +20,7 @@ void NetBuilder::bind_parameters() {
   net_.parameter_data_->reserve(net_.parameter_floats_);
   if (learns()) net_.parameter_diff_->reserve(net_.parameter_floats_);
   net_.buffer_data_->reserve(net_.buffer_floats_);
+  plan_final_ranges();
   fill_parameters();
 }
 
@@ -126,6 +127,36 @@ Tensor NetBuilder::share_by_name(int i, int j, const ParamSpec& spec, int owner)
   if (net_.masks_[i].blob[j] && info.lr_mult == 0) net_.masks_[i].blob[j] = false;
   info_of_[i][j] = owner;
   return Tensor::view(decl.shape, net_.parameter_data_, net_.parameter_diff_, info.offset);
+}
+
+// A gradient is final after the first layer of the net (backward's last) that adds to it. A
+// parameter that no layer adds to, and padding, belong to the range behind them, so that ranges are
+// few.
+void NetBuilder::plan_final_ranges() {
+  net_.final_after_.resize(net_.layer_count());
+  if (!learns()) return;
+  std::map<size_t, int> last_adder;  // offset of the parameter -> layer
+  for (int i = net_.layer_count() - 1; i >= 0; --i) {
+    const std::vector<Tensor>& blobs = net_.layers_[i]->blobs();
+    for (size_t j = 0; j < blobs.size(); ++j) {
+      const bool ours = blobs[j].diff_buffer() == net_.parameter_diff_;
+      if (net_.masks_[i].blob[j] && ours) last_adder[blobs[j].offset()] = i;
+    }
+  }
+  size_t end = net_.parameter_floats_;
+  int layer = net_.layer_count() - 1;
+  for (auto info = net_.parameters_.rbegin(); info != net_.parameters_.rend(); ++info) {
+    if (info->is_buffer) continue;
+    const auto adder = last_adder.find(info->offset);
+    if (adder != last_adder.end()) layer = adder->second;
+    auto& ranges = net_.final_after_[layer];
+    if (!ranges.empty() && ranges.back().from == end) {
+      ranges.back().from = info->offset;
+    } else if (end > info->offset) {
+      ranges.push_back({info->offset, end});
+    }
+    end = info->offset;
+  }
 }
 
 // Each parameter starts from a generator keyed by (seed, owner layer, blob): adding a layer or

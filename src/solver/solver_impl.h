@@ -43,8 +43,9 @@ struct Solver::Impl {
 
   // --- step.cc
   // Forward and backward, iter_size times; throws when not finite. false: control->stop_now was set
-  // in between, and everything is as it was before.
+  // in between or pass_hook has ended a pass, and everything is as it was before.
   bool compute_gradient(SolverControl* control);
+  std::optional<double> run_pass(int64_t micro, PassHook* hook);
   void undo_iteration(const std::vector<int64_t>& positions);
   // Sums the gradients of all workers; false: they agreed to stop, and nothing of this iteration
   // is applied.
@@ -104,6 +105,7 @@ struct Solver::Impl {
   double loss = 0, norm = 0;          // of the last gradient
   double rate = 0;                    // of the last update
   std::vector<float> buffers_before;  // the buffer arena as this iteration found it
+  PassHook* pass_hook = nullptr;      // of whoever drives this solver; asked in every pass
   Bsp* bsp = nullptr;                 // null: this worker trains alone
   bool stop_agreed = false;           // by all workers
   bool exchange_broken = false;       // this worker did not wait for the others

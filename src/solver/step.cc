@@ -19,15 +19,20 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   buffers_before.assign(buffers.begin(), buffers.end());
   train->zero_gradients();
   double sum = 0;
+  GoOnOnly earlier(pass_hook);
   for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
     if (control != nullptr && control->stop_now) {
       if (bsp != nullptr) break;  // the others have to hear of it
       undo_iteration(before);
       return false;
     }
-    const Context c = context(Phase::kTrain, pass_number(micro));
-    sum += train->forward(c);
-    if (std::isfinite(sum)) train->backward(c);
+    const bool last = micro + 1 == settings.iter_size;
+    const std::optional<double> one = run_pass(micro, last ? pass_hook : &earlier);
+    if (!one) {
+      undo_iteration(before);
+      return false;
+    }
+    sum += *one;
   }
   const auto count = static_cast<double>(settings.iter_size);
   loss = sum / count;
@@ -37,6 +42,14 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
   return true;
+}
+
+// The loss of one micro-batch, or none when the hook has ended the pass.
+std::optional<double> Solver::Impl::run_pass(int64_t micro, PassHook* hook) {
+  const Context c = context(Phase::kTrain, pass_number(micro));
+  const std::optional<double> one = train->forward(c, hook);
+  if (!one || !std::isfinite(*one)) return one;
+  return train->backward(c, hook) ? one : std::nullopt;
 }
 
 bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<int64_t>& before) {
