@@ -104,7 +104,11 @@ int Communicator::local_size() const { return impl_->world.local_size(); }
 
 double Communicator::now() const {
   const Guard guard(impl_->lock);
-  for (const auto& [name, transport] : impl_->transports) return transport->now();
+  return impl_->now();
+}
+
+double Communicator::Impl::now() const {
+  for (const auto& [name, transport] : transports) return transport->now();
   return steady_now();
 }
 

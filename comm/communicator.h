@@ -162,6 +162,10 @@ class Communicator {
   // Waits until done() (called under the lock). Throws a run-time Error that says `what` was waited
   // for and how every rank is, after `timeout` seconds; or "declared lost".
   void wait_until(const std::function<bool()>& done, double timeout, const std::string& what);
+  // Lets time pass until now() >= time, while events are served as in wait_until(). Later by up to
+  // a millisecond where time is real, never where it is virtual. Throws a run-time Error "declared
+  // lost".
+  void sleep_until(double time);
   // Runs `work` under the lock, for several calls that belong together.
   void locked(const std::function<void()>& work);
 

@@ -90,6 +90,9 @@ struct Communicator::Impl : EventSink, MembershipSink {
 
   // --- communicator_progress.cc
   int progress();
+  // Serves events until done() or now() >= deadline; returns done(). Throws "declared lost".
+  bool wait(const std::function<bool()>& done, double deadline);
+  double now() const;
   void flush_waiting(Rank peer);
   void hold(HeldEvent event);
   void deliver_held(uint8_t kind);

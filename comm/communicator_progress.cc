@@ -139,53 +139,65 @@ void Communicator::Impl::on_puts_completed(Rank to, uint64_t count) {
 // ---- waiting
 // ----------------------------------------------------------------------------------------
 
+// Virtual time may come to a deadline exactly; what happens then still counts as in time.
 void Communicator::wait_until(const std::function<bool()>& done, double timeout,
                               const std::string& what) {
-  Impl& m = *impl_;
+  constexpr double kJustAfter = 1e-9;  // seconds
+  if (impl_->wait(done, now() + timeout + kJustAfter)) return;
+  const Lock lock(impl_->lock);
+  fail_runtime("waited {:.3g} s for {}\n{}", timeout, what, impl_->describe_states());
+}
+
+void Communicator::sleep_until(double time) { impl_->wait(nullptr, time); }
+
+// Without `done` there is no answer to look out for: no spinning.
+bool Communicator::Impl::wait(const std::function<bool()>& done, double deadline) {
   struct Waiting {  // keeps the progress thread parked
     explicit Waiting(Impl& impl) : m(impl) { ++m.waiters; }
     ~Waiting() {
       if (--m.waiters == 0 && m.parked) {
-        const std::lock_guard lock(m.park_mutex);
+        const std::lock_guard park_lock(m.park_mutex);
         m.park.notify_one();
       }
     }
     Impl& m;
-  } const waiting(m);
+  } const waiting(*this);
 
-  Lock lock(m.lock);
-  const double start = now();
-  const double deadline = start + timeout;
-  double quiet_since = steady_now();
-  bool slept = false;
-  if (done()) return m.rearm_for_sleeper();
-  double spin = m.next_spin();
-  do {
-    const int events = m.progress();
-    m.check_self();
-    if (done()) break;
-    const double time = now();
-    if (time > deadline) {
-      fail_runtime("waited {:.3g} s for {}\n{}", timeout, what, m.describe_states());
-    }
+  Lock guard(lock);
+  const auto over = [&done] { return done && done(); };
+  const auto look_for = [&] { return done ? next_spin() : 0; };
+  bool slept = false, is_done = over();
+  if (is_done) {
+    rearm_for_sleeper();
+    return true;
+  }
+  double quiet_since = steady_now(), spin_time = look_for();
+  while (!is_done) {
+    const int events = progress();
+    check_self();
+    is_done = over();
+    if (is_done || now() >= deadline) break;
     if (events > 0) {
       quiet_since = steady_now();
-    } else if (virtual_time()) {
-      for (const auto& [name, transport] : m.transports) transport->advance(deadline + 1e-9);
-    } else if (steady_now() - quiet_since >= spin) {
-      for (const auto& [name, transport] : m.transports) transport->arm();
-      if (m.progress() > 0 || done()) continue;
-      const double limit = m.sleep_limit(deadline);
-      lock.unlock();
-      m.sleep(limit);
-      lock.lock();
+    } else if (virtual_clock) {
+      for (const auto& [name, transport] : transports) transport->advance(deadline);
+    } else if (steady_now() - quiet_since >= spin_time) {
+      for (const auto& [name, transport] : transports) transport->arm();
+      if (progress() > 0) continue;
+      is_done = over();
+      if (is_done) break;
+      const double limit = sleep_limit(deadline);
+      guard.unlock();
+      sleep(limit);
+      guard.lock();
       quiet_since = steady_now();
-      spin = m.next_spin();
+      spin_time = look_for();
       slept = true;
     }
-  } while (!done());
-  m.vain_spins = slept ? m.vain_spins + 1 : 0;
-  m.rearm_for_sleeper();
+  }
+  if (done) vain_spins = slept ? vain_spins + 1 : 0;
+  rearm_for_sleeper();
+  return is_done;
 }
 
 // Looking for news is worth while where the peer answers meanwhile. Where it never does (it
