@@ -12,7 +12,7 @@ Prefetcher::~Prefetcher() { stop(); }
 void Prefetcher::start() {
   taken_ = consumed_ = 0;
   next_begin_ = position_;
-  epoch_ = position_ / maker_->order().items();
+  epoch_ = epoch_at(position_);
   cancelled_ = false;
   const int threads = std::clamp(options_.threads, 1, options_.depth);
   for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
@@ -31,7 +31,7 @@ void Prefetcher::stop() {
 
 bool Prefetcher::has_work() const {
   if (taken_ - consumed_ >= options_.depth) return false;
-  return !stop_at_epoch_end_ || next_begin_ / maker_->order().items() <= epoch_;
+  return !stop_at_epoch_end_ || epoch_at(next_begin_) <= epoch_;
 }
 
 void Prefetcher::work() {
@@ -60,7 +60,7 @@ Prefetcher::Slot& Prefetcher::wait_for_batch() {
   }
   if (workers_.empty()) start();
   std::unique_lock<std::mutex> lock(mutex_);
-  const int64_t epoch = position_ / maker_->order().items();
+  const int64_t epoch = epoch_at(position_);
   if (epoch != epoch_) {
     epoch_ = epoch;
     room_.notify_all();
@@ -90,17 +90,24 @@ void Prefetcher::seek(int64_t position) {
   position_ = position;
 }
 
+// Worker w reads the w-th of the next workers_reading_ batches, whatever their sizes.
 Prefetcher::Reading Prefetcher::reading_at(int64_t position) const {
-  if (workers_reading_ == 1) {
+  Reading reading;
+  for (int64_t w = 0; w < workers_reading_; ++w) {
     const int64_t end = maker_->end_of(position, stop_at_epoch_end_);
-    return {position, end, end};
+    if (w == worker_) reading.begin = position, reading.end = end;
+    position = end;
   }
-  const int64_t batch = maker_->batch_size();
-  const int64_t begin = position + worker_ * batch;
-  return {begin, begin + batch, position + workers_reading_ * batch};
+  reading.next = position;
+  return reading;
+}
+
+int64_t Prefetcher::epoch_at(int64_t position) const {
+  return reading_at(position).begin / maker_->order().items();
 }
 
 void Prefetcher::partition(int64_t worker, int64_t workers) {
+  if (worker == worker_ && workers == workers_reading_) return;
   stop();
   worker_ = worker;
   workers_reading_ = workers;

@@ -49,7 +49,7 @@ class Prefetcher {
   int64_t position() const { return position_; }
   void seek(int64_t position);
   void stop_at_epoch_end(bool stop);
-  // Worker `worker` of `workers` (BatchSource::partition). REQUIRES: not with stop_at_epoch_end.
+  // Worker `worker` of `workers` (BatchSource::partition).
   void partition(int64_t worker, int64_t workers);
   int64_t skipped() const { return skipped_; }  // in the batches consumed so far
 
@@ -70,6 +70,7 @@ class Prefetcher {
   bool has_work() const;  // REQUIRES: mutex_ held
   Slot& wait_for_batch();
   Reading reading_at(int64_t position) const;
+  int64_t epoch_at(int64_t position) const;  // of the item this worker reads first
 
   const std::unique_ptr<const BatchMaker> maker_;
   const PrefetchOptions options_;

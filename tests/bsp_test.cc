@@ -123,7 +123,7 @@ TEST_F(BspTest, ResumesBitForBit) {
   EXPECT_EQ(state_of(*whole[0].run->solver), state_of(*rest[1].run->solver));
 }
 
-TEST_F(BspTest, WorkerZeroAloneTestsAndWritesSnapshots) {
+TEST_F(BspTest, WorkerZeroAloneTellsOfTestsAndWritesSnapshots) {
   const auto w = train(solver_text(net(), kFields + "test_interval: 25 snapshot: 25"), 3);
   EXPECT_EQ(w[0].run->seen.tests.size(), 3u);
   EXPECT_EQ(w[0].run->seen.snapshots.size(), 2u);
@@ -131,6 +131,89 @@ TEST_F(BspTest, WorkerZeroAloneTestsAndWritesSnapshots) {
     EXPECT_TRUE(w[r].run->seen.tests.empty());
     EXPECT_TRUE(w[r].run->seen.snapshots.empty());
   }
+}
+
+// Each scores a share; the record is that of one who scores all, with the same weights.
+TEST_F(BspTest, ATestInSharesGivesTheRecordOfOneWorker) {
+  const std::string fields = kFields + kNoSnapshot + " test_interval: 25";
+  for (const int workers : {2, 3, 4}) {
+    const auto w = train(solver_text(net(kRelu, 3, 2), fields), workers);
+    ASSERT_EQ(w[0].error, "");
+    ASSERT_EQ(w[0].run->seen.tests.size(), 3u);
+    const TestRecord& shared = w[0].run->seen.tests.back();
+    const TestRecord alone = w[1].run->solver->test().at(0);  // the last test's weights
+    EXPECT_EQ(shared.iteration, 50);
+    EXPECT_EQ(shared.items, 7);
+    EXPECT_EQ(shared.coverage, "");
+    EXPECT_NEAR(shared.loss, alone.loss, 1e-12 * alone.loss);
+    ASSERT_EQ(shared.outputs.size(), alone.outputs.size());
+    for (size_t i = 0; i < alone.outputs.size(); ++i) {
+      EXPECT_NEAR(shared.outputs[i].value, alone.outputs[i].value, 1e-12);
+    }
+  }
+}
+
+TEST_F(BspTest, SeveralTestNetsEachWithItsBatches) {
+  const std::string fields = kFields + kNoSnapshot + "test_interval: 50 test_iter: 2 test_iter: 5";
+  const auto w = train(solver_text(net(kRelu, 3, 2), fields), 3);
+  ASSERT_EQ(w[0].error, "");
+  const std::vector<TestRecord>& shared = w[0].run->seen.tests;
+  const std::vector<TestRecord> alone = w[2].run->solver->test();
+  ASSERT_EQ(shared.size(), 4u);  // two at the start, two at the end
+  ASSERT_EQ(alone.size(), 2u);
+  for (const int i : {0, 1}) {
+    EXPECT_EQ(shared[2 + i].net, i);
+    EXPECT_EQ(shared[2 + i].items, alone[i].items);
+    EXPECT_EQ(shared[2 + i].coverage, alone[i].coverage);
+    EXPECT_NEAR(shared[2 + i].loss, alone[i].loss, 1e-12 * alone[i].loss);
+  }
+}
+
+TEST_F(BspTest, AllDecideAlikeWhetherToStopEarly) {
+  const std::string fields =
+      "base_lr: 1e-9 max_iter: 50 random_seed: 5 test_interval: 5 "
+      "early_stop_param { metric: 'accuracy' patience: 2 }";
+  const auto w = train(solver_text(net(), fields + kNoSnapshot), 3);
+  for (const Worker& worker : w) {
+    ASSERT_EQ(worker.error, "");
+    EXPECT_EQ(worker.end.iteration, 10);
+    EXPECT_EQ(worker.end.reason, w[0].end.reason);
+    EXPECT_EQ(worker.end.reason.substr(0, 10), "early stop");
+  }
+}
+
+// The last but one wants to stop just when a test is due: no test, all stop there.
+TEST_F(BspTest, AWishToStopEndsATestOfAll) {
+  const std::string fields = kFields + "test_initialization: false test_interval: 25";
+  for (const int wisher : {0, 1}) {
+    const auto w = train(solver_text(net(), fields), 3, [wisher](int rank, TestRun& run) {
+      run.seen.after_iteration = [=, &run](int64_t iteration) {
+        if (rank == wisher && iteration == 25) run.control.stop = true;
+      };
+    });
+    EXPECT_TRUE(w[0].run->seen.tests.empty());
+    for (const Worker& worker : w) {
+      ASSERT_EQ(worker.error, "");
+      EXPECT_EQ(worker.end.iteration, 25);
+      EXPECT_EQ(worker.end.reason, "interrupted");
+    }
+  }
+}
+
+// A data set that one of them cannot read ends the test, and the run, of all.
+TEST_F(BspTest, AWorkerThatFailsInATestEndsTheRunOfAll) {
+  const std::string fields = kFields + "test_initialization: false test_interval: 25";
+  const auto w = train(solver_text(net(), fields), 3, [](int rank, TestRun& run) {
+    run.seen.after_iteration = [rank](int64_t iteration) {
+      if (rank == 2 && iteration == 25) throw Error("no more disk", Error::Kind::kRuntime);
+    };
+  });
+  for (const int r : {0, 1}) {
+    EXPECT_NE(w[r].error.find("no more disk"), std::string::npos) << w[r].error;
+    EXPECT_EQ(w[r].run->solver->iteration(), 25);
+  }
+  ASSERT_EQ(w[0].run->seen.snapshots.size(), 1u);
+  EXPECT_EQ(w[0].run->seen.snapshots[0].first, 25);
 }
 
 // Whoever is asked to stop, all stop at one iteration, and the state can be resumed.

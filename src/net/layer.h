@@ -115,7 +115,7 @@ class BatchSource {
   // Of `workers` workers that read together, this is number `worker`: of every workers * batch_size
   // items it hands out its own batch_size, and position() counts those of all. So all workers stand
   // at the same position, and together they read what one would with a batch that many times
-  // larger.
+  // larger. With stop_at_epoch_end these are the next `workers` batches, the last of them short.
   virtual void partition(int64_t worker, int64_t workers) = 0;
   // true: the batch that reaches the end of an epoch is short and the next one starts at item 0 of
   // the next epoch; false (default): batches are always full and run over the end.

@@ -165,11 +165,17 @@ BatchSource* Solver::Impl::train_source() const {
   return train->batch_sources().empty() ? nullptr : train->batch_sources().front();
 }
 
+TestPlan Solver::Impl::test_plan(size_t net) const {
+  return {static_cast<int>(net), iteration, test_batches[net]};
+}
+
 std::vector<TestRecord> Solver::Impl::test_all(const SolverControl* control) {
+  const auto stop = [control] {
+    return control != nullptr && (control->stop || control->stop_now);
+  };
   std::vector<TestRecord> records;
   for (size_t i = 0; i < tests.size(); ++i) {
-    const TestPlan plan{static_cast<int>(i), iteration, test_batches[i]};
-    auto record = run_test_pass(*tests[i], plan, context(Phase::kTest, 0), control);
+    auto record = run_test_pass(*tests[i], test_plan(i), context(Phase::kTest, 0), stop);
     if (!record) break;
     records.push_back(std::move(*record));
   }

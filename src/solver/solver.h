@@ -72,7 +72,8 @@ class Solver {
   ~Solver();
 
   // Trains together with the other workers from now on. REQUIRES: options.workers > 1, before run()
-  // or step(); `bsp` outlives this solver's last call. Worker 0 alone tests and writes snapshots.
+  // or step(); `bsp` outlives this solver's last call. All score a share of a
+  // test; worker 0 alone tells of it and writes snapshots.
   void attach(Bsp& bsp);
 
   // Runs to max_iter, early stop or the user's wish. Throws a run-time Error when the loss or

@@ -2,6 +2,7 @@
 //   solver.cc      building it, the public face
 //   step.cc        one iteration
 //   train_loop.cc  the run: tests, display, snapshots, the end
+//   shared_test.cc a test in shares by all workers
 //   checkpoint.cc  snapshots, resuming, starting weights
 #pragma once
 
@@ -38,7 +39,8 @@ struct Solver::Impl {
   void build_optimizer();
   void find_end();  // from max_iter, max_epochs and the data
   Context context(Phase phase, int64_t pass) const;
-  BatchSource* train_source() const;                               // the first one, or null
+  BatchSource* train_source() const;  // the first one, or null
+  TestPlan test_plan(size_t net) const;
   std::vector<TestRecord> test_all(const SolverControl* control);  // fewer records when stopped
 
   // --- step.cc
@@ -65,13 +67,18 @@ struct Solver::Impl {
   // --- train_loop.cc
   FinishRecord run(SolverControl& control);
   void iterate(SolverControl& control);
-  FinishRecord finish(const SolverControl& control, const std::string& reason);
+  FinishRecord finish(SolverControl& control, const std::string& reason);
   bool test_due() const;
-  void test_and_tell(const SolverControl* control);
+  void test_and_tell(SolverControl* control);
   StartRecord start_record() const;
   double smoothed_loss() const;
   void display();
   void snapshot_or_warn();
+
+  // --- shared_test.cc: every worker scores a share, all come to the same records. Collective.
+  std::vector<TestRecord> test_together(SolverControl& control);  // none: they agreed to stop
+  Bsp::TestSay score_shares(const SolverControl& control);
+  std::vector<TestRecord> merge_shares(const std::vector<Bsp::TestSay>& all) const;
 
   // --- checkpoint.cc
   void find_prefix();
@@ -110,7 +117,6 @@ struct Solver::Impl {
   bool stop_agreed = false;           // by all workers
   bool exchange_broken = false;       // this worker did not wait for the others
   bool snapshot_agreed = false;       // for the end of this iteration
-  std::string early_reason;           // why this worker wants all to stop, or ""
   std::deque<double> recent;          // the last losses, at most average_loss
   int64_t tested_iteration = -1;      // of the last whole test
 

@@ -56,7 +56,7 @@ bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<
   WorkerStep step;
   step.loss = loss;
   step.finite = std::isfinite(loss);
-  step.stop = !early_reason.empty() || (control != nullptr && control->stop);
+  step.stop = control != nullptr && control->stop;
   step.stop_now = control != nullptr && control->stop_now;
   step.snapshot = control != nullptr && control->snapshot.exchange(false);
   note("waiting for the gradients of the others");
@@ -92,7 +92,8 @@ void Solver::Impl::stop_for_loss(const Error& error) {
   std::string saved = last_snapshot.empty() ? "none" : last_snapshot;
   const Rank writer = bsp->writer();
   if (writer < 0) fail_runtime("iteration {}: {}", iteration, bsp->declared_lost());
-  if (writer == options.worker && settings.snapshot_after_train) {
+  const bool tried = snapshot_tried == iteration;
+  if (writer == options.worker && settings.snapshot_after_train && !tried) {
     try {
       saved = snapshot();
       observer.on_snapshot(iteration, saved);

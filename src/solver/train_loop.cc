@@ -27,14 +27,12 @@ FinishRecord Solver::Impl::run(SolverControl& control) {
   std::string reason;
   while (reason.empty()) {
     if (bsp == nullptr ? stop_wanted(control) : stop_agreed) {
-      reason = early_reason.empty() ? "interrupted" : early_reason;
+      reason = "interrupted";
     } else if (iteration >= end) {
       reason = end_reason;
-    } else if (test_due() && !stop_wanted(control)) {
-      note("testing", true);
+    } else if (test_due()) {
       test_and_tell(&control);
-      const bool enough = tested_iteration == iteration && early_stop->should_stop();
-      if (enough) (bsp == nullptr ? reason : early_reason) = early_stop->reason();
+      if (tested_iteration == iteration && early_stop->should_stop()) reason = early_stop->reason();
     } else {
       iterate(control);
     }
@@ -59,16 +57,13 @@ void Solver::Impl::iterate(SolverControl& control) {
   if (asked || due(settings.snapshot, iteration)) snapshot_or_warn();
 }
 
-FinishRecord Solver::Impl::finish(const SolverControl& control, const std::string& reason) {
+FinishRecord Solver::Impl::finish(SolverControl& control, const std::string& reason) {
   if (settings.snapshot_after_train && !control.stop_now && snapshot_tried != iteration) {
     snapshot_or_warn();
   }
-  if (!stop_wanted(control)) {
+  if (bsp == nullptr ? !stop_wanted(control) : !stop_agreed) {
     if (due(settings.display, iteration) && since_display > 0) display();
-    if (leader() && tested_iteration != iteration) {
-      note("testing", true);
-      test_and_tell(&control);
-    }
+    if (tested_iteration != iteration) test_and_tell(&control);
   }
   FinishRecord record;
   record.iteration = iteration;
@@ -85,17 +80,20 @@ FinishRecord Solver::Impl::finish(const SolverControl& control, const std::strin
 }
 
 bool Solver::Impl::test_due() const {
-  return leader() && !tests.empty() && due(settings.test_interval, iteration) &&
+  return !tests.empty() && due(settings.test_interval, iteration) &&
          tested_iteration != iteration && (iteration > 0 || settings.test_initialization);
 }
 
-// A test that the user cuts short is as if it had not begun.
-void Solver::Impl::test_and_tell(const SolverControl* control) {
-  const std::vector<TestRecord> records = test_all(control);
+// A test that the user cuts short is as if it had not begun. All workers have the same records, so
+// that all decide alike whether to stop early; the first one tells.
+void Solver::Impl::test_and_tell(SolverControl* control) {
+  note("testing", true);
+  const std::vector<TestRecord> records =
+      bsp == nullptr ? test_all(control) : test_together(*control);
   if (records.size() < tests.size()) return;
   for (const TestRecord& record : records) {
     early_stop->observe(record);
-    observer.on_test(record);
+    if (leader()) observer.on_test(record);
   }
   tested_iteration = iteration;
 }

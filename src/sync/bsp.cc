@@ -9,7 +9,8 @@
 namespace kinet {
 namespace {
 
-constexpr uint8_t kFinishedKind = kSyncKind;  // message: this worker needs nothing any more
+constexpr uint8_t kFinishedKind = kSyncKind;    // message: this worker needs nothing any more
+constexpr uint8_t kSharesKind = kSyncKind + 1;  // messages: sums of a test
 constexpr size_t kFloatsPerLine = 16;
 constexpr int kSlowPhase = 20;  // a test or snapshot may take so many times stall_timeout
 
@@ -30,6 +31,7 @@ Bsp::Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions&
       gradients_(round_up(gradients)),
       buffers_(buffers),
       options_(options),
+      exchange_(comm, kSharesKind),
       finished_(comm.size(), false) {
   const size_t floats = gradients_ + tail_floats(comm.size()) + round_up(buffers);
   memory_ = std::make_shared<SharedMemory>(floats * sizeof(float), "kinet gradients");
@@ -92,6 +94,26 @@ void Bsp::wait(Ticket ticket, const std::string& what, const std::atomic<bool>* 
 }
 
 double Bsp::take_waiting() { return std::exchange(waiting_, 0.0); }
+
+// The wish stands before the sums: 0 none, 1 to stop, 2 to stop now.
+bool Bsp::share_test(const TestSay& mine, const std::atomic<bool>* interrupted,
+                     std::vector<TestSay>& all) {
+  std::vector<double> numbers = {mine.stop_now ? 2.0 : mine.stop ? 1.0 : 0.0};
+  numbers.insert(numbers.end(), mine.sums.begin(), mine.sums.end());
+  exchange_.begin(numbers);
+  const auto by_rank = exchange_.finish(options_.timeout, "the test of all workers", interrupted);
+  all.clear();
+  for (const std::vector<double>& said : by_rank) {
+    KINET_CHECK(!said.empty(), "a worker says nothing about a test");
+    all.push_back({said[0] >= 1, said[0] >= 2, {said.begin() + 1, said.end()}});
+  }
+  return !all.empty();
+}
+
+bool Bsp::others_stop_test() {
+  return exchange_.any(
+      [](const NumberExchange::Numbers& said) { return !said.empty() && said[0] > 0; });
+}
 
 // A worker that has left needs nothing either: it left only after all had come to the end.
 void Bsp::finish() {

@@ -21,6 +21,7 @@
 
 #include "comm/collectives.h"
 #include "comm/communicator.h"
+#include "comm/number_exchange.h"
 #include "src/base/shared_memory.h"
 
 namespace kinet {
@@ -63,6 +64,17 @@ class Bsp {
   // The mean over the workers, in place: the stored statistics of batch norm.
   void average(std::span<float> buffers);
 
+  // A test in shares: every worker says its sums, or that it wants to stop. Collective, like
+  // reduce(); false: `interrupted` ended the wait. Whether others want to stop can be asked before,
+  // between two batches.
+  struct TestSay {
+    bool stop = false, stop_now = false;  // then the sums may be missing
+    std::vector<double> sums;
+  };
+  bool share_test(const TestSay& mine, const std::atomic<bool>* interrupted,
+                  std::vector<TestSay>& all);
+  bool others_stop_test();
+
   // All workers have come to the end; nobody needs anything of anybody afterwards.
   void finish();
   // The lowest rank that is not lost: it writes the snapshot at the end of a broken run, and may
@@ -86,6 +98,7 @@ class Bsp {
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<Region> region_;
   std::unique_ptr<Collectives> collectives_;
+  NumberExchange exchange_;
   int64_t step_ = 0;
   std::vector<bool> finished_;  // by rank: it said so
   double waiting_ = 0;
