@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <thread>
@@ -214,6 +215,21 @@ TEST_F(BspTest, AWorkerThatFailsInATestEndsTheRunOfAll) {
   }
   ASSERT_EQ(w[0].run->seen.snapshots.size(), 1u);
   EXPECT_EQ(w[0].run->seen.snapshots[0].first, 25);
+}
+
+// Gradients take at least the time that they are said to take; and nothing else changes.
+TEST_F(BspTest, ASlowWorkerTakesItsTime) {
+  const std::string text =
+      solver_text(net(), "base_lr: 0.1 max_iter: 10 random_seed: 5" + kNoSnapshot);
+  const auto quick = train(text, 2);
+  std::atomic<int> asked{0};
+  options_.step_seconds = [&asked] { return ++asked, 1e-3; };
+  options_.slow_factor = 20;
+  const auto w = train(text, 2);
+  ASSERT_EQ(w[1].error, "");
+  EXPECT_EQ(asked, 20);
+  EXPECT_GE(w[0].end.seconds, 10 * 20 * 1e-3);
+  EXPECT_EQ(state_of(*w[1].run->solver), state_of(*quick[1].run->solver));
 }
 
 // Whoever is asked to stop, all stop at one iteration, and the state can be resumed.

@@ -25,6 +25,7 @@
 #include "src/cli/rank_session.h"
 #include "src/cli/run_fingerprint.h"
 #include "src/cli/signals.h"
+#include "src/cli/slow_flag.h"
 #include "src/cli/train_log.h"
 #include "src/solver/effective_files.h"
 #include "src/solver/observer_list.h"
@@ -136,6 +137,7 @@ class Train : public Command {
     app.add_option("--seed", seed_, "seed of all random numbers; wins over random_seed");
     add_gpu_flag(app, gpu_);
     add_launch_flags(app, launch_);
+    add_slow_flag(app, slow_);
     app.add_flag("--quiet", quiet_, "print only warnings and the end");
   }
 
@@ -150,6 +152,7 @@ class Train : public Command {
         "--weights begins at iteration 0 with weights that are there");
     if (!seed_.empty()) options_.seed = seed_of(seed_);
     const RankIdentity me = resolve_launch(launch_);
+    slow_.check(me.size);
     const auto config = SolverConfig::load(solver_, options_.set);
     if (me.role == Role::kLauncher) return run_launcher(me, launch_);
     if (me.role == Role::kRank) return train_as_rank(me, config);
@@ -166,6 +169,7 @@ class Train : public Command {
     options_.threads = resolve_threads(threads_, me, session.world());
     options_.worker = session.world().rank;
     options_.workers = session.world().size;
+    options_.slow_factor = slow_.factor(options_.worker);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     options_.clock_seed = std::stoull(
         session.share("seed", std::to_string(now / std::chrono::microseconds(1) % 1'000'000'000)));
@@ -266,6 +270,7 @@ class Train : public Command {
     for (const std::string& assignment : options_.set) add_flag("--set", assignment, out);
     if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
     out += launch_flags_text(launch_);
+    add_flag("--slow", slow_.text, out);
   }
 
   static void add_flag(const std::string& flag, const std::string& value, std::string& out) {
@@ -294,6 +299,7 @@ class Train : public Command {
   std::string solver_, out_, gpu_, seed_;
   SolverOptions options_;
   LaunchFlags launch_;
+  SlowFlag slow_;
   int threads_ = 0;
   bool quiet_ = false;
 };

@@ -4,8 +4,6 @@
 //
 // A wish to stop is part of what a worker says: the others see it between two batches, then the
 // test is as if it had not begun, and all stop.
-#include <chrono>
-
 #include "src/base/check.h"
 #include "src/solver/solver_impl.h"
 
@@ -13,8 +11,7 @@ namespace kinet {
 
 std::vector<TestRecord> Solver::Impl::test_together(SolverControl& control) {
   if (tests.empty()) return {};
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const double start = now();
   const Bsp::TestSay mine = score_shares(control);
   std::vector<Bsp::TestSay> all;
   try {
@@ -30,8 +27,8 @@ std::vector<TestRecord> Solver::Impl::test_together(SolverControl& control) {
   }
   if (stop_agreed) return {};
   std::vector<TestRecord> records = merge_shares(all);
-  const std::chrono::duration<double> seconds = Clock::now() - start;
-  for (TestRecord& r : records) r.seconds = seconds.count() / static_cast<double>(records.size());
+  const double seconds = (now() - start) / static_cast<double>(records.size());
+  for (TestRecord& r : records) r.seconds = seconds;
   return records;
 }
 

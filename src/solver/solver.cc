@@ -175,8 +175,10 @@ std::vector<TestRecord> Solver::Impl::test_all(const SolverControl* control) {
   };
   std::vector<TestRecord> records;
   for (size_t i = 0; i < tests.size(); ++i) {
+    const double start = now();
     auto record = run_test_pass(*tests[i], test_plan(i), context(Phase::kTest, 0), stop);
     if (!record) break;
+    record->seconds = now() - start;
     records.push_back(std::move(*record));
   }
   return records;

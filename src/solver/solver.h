@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,11 @@ struct SolverOptions {
   std::vector<std::string> set;        // "base_lr=0.02": solver fields that win over the file
   std::string output_folder;    // run directory: snapshots with a relative prefix go below it
   int worker = 0, workers = 1;  // of the workers that train together, this is which
+  double slow_factor = 1;       // with several: a gradient takes so many times as long
+  // Where time is virtual: seconds that a gradient takes, in place of those it took; asked once a
+  // gradient. slow_factor comes on top.
+  std::function<double()> step_seconds;
+  std::function<double()> now;  // the clock of all records, in seconds; empty: a steady one
 };
 
 // Wishes of the user while the loop runs; looked at after every iteration (and test batch).

@@ -51,8 +51,11 @@ struct Solver::Impl {
   void undo_iteration(const std::vector<int64_t>& positions);
   // Sums the gradients of all workers; false: they agreed to stop, and nothing of this iteration
   // is applied.
-  bool exchange_gradients(SolverControl* control, const std::vector<int64_t>& positions);
+  bool exchange_gradients(SolverControl* control, const std::vector<int64_t>& positions,
+                          double computed);
   [[noreturn]] void stop_for_loss(const Error& error);  // another worker is lost
+  // What this worker waits after a gradient that took `computed` seconds: SolverOptions.
+  double pause_after(double computed) const;
   bool leader() const { return options.worker == 0; }
   void note(const std::string& phase, bool slow = false);
   int64_t batches_an_update() const { return settings.iter_size * options.workers; }
@@ -65,6 +68,7 @@ struct Solver::Impl {
   void seek(const std::vector<int64_t>& positions);
 
   // --- train_loop.cc
+  double now() const;  // options.now
   FinishRecord run(SolverControl& control);
   void iterate(SolverControl& control);
   FinishRecord finish(SolverControl& control, const std::string& reason);
@@ -129,7 +133,7 @@ struct Solver::Impl {
 
   double train_seconds = 0;  // in iterations alone, since the last display
   int64_t since_display = 0;
-  double started = 0;  // steady clock when run() began
+  double started = 0;  // now() when run() began
 };
 
 }  // namespace kinet

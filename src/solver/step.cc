@@ -14,6 +14,7 @@ namespace kinet {
 // the same update as one batch of n * iter_size.
 bool Solver::Impl::compute_gradient(SolverControl* control) {
   note("computing the gradient");
+  const double begin = now();
   const std::vector<int64_t> before = positions();
   const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
   buffers_before.assign(buffers.begin(), buffers.end());
@@ -36,7 +37,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   }
   const auto count = static_cast<double>(settings.iter_size);
   loss = sum / count;
-  if (bsp != nullptr && !exchange_gradients(control, before)) return false;
+  if (bsp != nullptr && !exchange_gradients(control, before, now() - begin)) return false;
   norm = gradient_norm(train->gradient_arena(), threads) / static_cast<double>(batches_an_update());
   if (!std::isfinite(loss) || !std::isfinite(norm)) stop_non_finite(before);
   recent.push_back(loss);
@@ -52,18 +53,26 @@ std::optional<double> Solver::Impl::run_pass(int64_t micro, PassHook* hook) {
   return train->backward(c, hook) ? one : std::nullopt;
 }
 
-bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<int64_t>& before) {
+double Solver::Impl::pause_after(double computed) const {
+  if (options.step_seconds) return options.slow_factor * options.step_seconds();
+  return (options.slow_factor - 1) * computed;
+}
+
+bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<int64_t>& before,
+                                      double computed) {
+  const std::atomic<bool>* stop_now = control == nullptr ? nullptr : &control->stop_now;
   WorkerStep step;
   step.loss = loss;
   step.finite = std::isfinite(loss);
-  step.stop = control != nullptr && control->stop;
-  step.stop_now = control != nullptr && control->stop_now;
-  step.snapshot = control != nullptr && control->snapshot.exchange(false);
-  note("waiting for the gradients of the others");
   GlobalStep all;
   try {
+    bsp->pause(pause_after(computed), stop_now);
+    step.stop = control != nullptr && control->stop;
+    step.stop_now = control != nullptr && control->stop_now;
+    step.snapshot = control != nullptr && control->snapshot.exchange(false);
+    note("waiting for the gradients of the others");
     // Who is told twice to stop waits for nobody, nor for an agreement.
-    exchange_broken = !bsp->reduce(step, control == nullptr ? nullptr : &control->stop_now, all);
+    exchange_broken = !bsp->reduce(step, stop_now, all);
   } catch (const Error& error) {
     exchange_broken = true;
     if (control == nullptr || !control->stop_now) {

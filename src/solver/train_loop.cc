@@ -11,15 +11,16 @@
 namespace kinet {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 bool due(int64_t interval, int64_t iteration) { return interval > 0 && iteration % interval == 0; }
 
 bool stop_wanted(const SolverControl& control) { return control.stop || control.stop_now; }
 
 }  // namespace
+
+double Solver::Impl::now() const {
+  if (options.now) return options.now();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 FinishRecord Solver::Impl::run(SolverControl& control) {
   started = now();

@@ -73,6 +73,17 @@ bool Bsp::reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, G
   return true;
 }
 
+// Virtual time passes at once; in real time the user may be in a hurry.
+void Bsp::pause(double seconds, const std::atomic<bool>* interrupted) {
+  constexpr double kLook = 0.1;  // seconds
+  if (seconds <= 0) return;
+  const double end = comm_.now() + seconds;
+  if (comm_.virtual_time()) return comm_.sleep_until(end);
+  while (comm_.now() < end && (interrupted == nullptr || !*interrupted)) {
+    comm_.sleep_until(std::min(end, comm_.now() + kLook));
+  }
+}
+
 void Bsp::average(std::span<float> buffers) {
   KINET_DCHECK(buffers.size() == buffers_);
   if (buffers.empty()) return;

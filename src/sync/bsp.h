@@ -61,6 +61,8 @@ class Bsp {
   // Sums the gradients of all workers in place and agrees on the rest. `interrupted` (may be null)
   // ends the wait: false is returned, and the run cannot go on.
   bool reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, GlobalStep& global);
+  // Lets `seconds` pass while the others are served. Not counted as waiting.
+  void pause(double seconds, const std::atomic<bool>* interrupted);
   // The mean over the workers, in place: the stored statistics of batch norm.
   void average(std::span<float> buffers);
 
