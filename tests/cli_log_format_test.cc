@@ -49,6 +49,34 @@ TestRecord test_record() {
   return r;
 }
 
+// Workers with a round of decisions tell k, lag and waiting since the last display.
+TEST(CaffeLog, RoundsAreToldAtADisplay) {
+  Lines lines;
+  CaffeLog log(lines.sink(), lines.sink());
+  StartRecord start = start_record();
+  start.workers = 2;
+  log.on_start(start);
+  const size_t before = lines.all().size();
+  RoundRecord round;
+  round.k = 1, round.live = 2;
+  round.waiting = {0.25, 0};
+  round.members = {{0, 1, 0.5, 0, 0.1, "fresh"}};
+  round.seconds = 1;
+  log.on_round(round);
+  round.k = 2, round.seconds = 2, round.dropped = 3;
+  round.members = {{0, 2, 0.5, 3, 0.1, "late"}, {1, 1, 0.5, 1, 0.1, "late"}};
+  log.on_round(round);
+  DisplayRecord display = display_record();
+  display.images_per_second = 12345;
+  log.on_display(display);
+  ASSERT_EQ(lines.all().size(), before + 4);
+  EXPECT_EQ(lines.all()[before + 2],
+            "    2 workers: 12,345 images/s, k 1.5, lag 1.33 (largest 3), waiting 25 %, 0 %, "
+            "3 dropped");
+  log.on_display(display);  // no round since
+  EXPECT_EQ(lines.text().find("k 1.5"), lines.text().rfind("k 1.5"));
+}
+
 TEST(CaffeLog, GoldenLines) {
   Lines lines;
   CaffeLog log(lines.sink(), lines.sink());

@@ -2,6 +2,7 @@
 // and others) look for them. tests/cli_log_format_test.cc holds their regular expressions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -64,12 +65,35 @@ void CaffeLog::on_display(const DisplayRecord& r) {
   line_(fmt::format("Iteration {} ({} iter/s, {}s/{} iters), loss = {}", r.iteration, number(rate),
                     number(r.seconds_since_last), r.since_last, number(r.loss)));
   for (size_t i = 0; i < r.outputs.size(); ++i) line_(output_line("Train", i, r.outputs[i]));
-  if (workers_ > 1 && r.seconds_since_last > 0) {
+  if (rounds_.rounds > 0) {
+    tell_rounds(r);
+  } else if (workers_ > 1 && r.seconds_since_last > 0) {
     line_(fmt::format("    {} workers: {} images/s, {:.0f} % of the time waiting for each other",
                       workers_, with_commas(std::llround(r.images_per_second)),
                       100 * r.waiting_seconds / r.seconds_since_last));
   }
   line_(fmt::format("Iteration {}, lr = {}", r.iteration, number(r.learning_rate)));
+}
+
+void CaffeLog::on_round(const RoundRecord& r) {
+  rounds_.add(r, std::max(0.0, r.seconds - last_round_));
+  last_round_ = r.seconds;
+}
+
+// "    4 workers: 25,312 images/s, k 2.5, lag 1.2 (largest 4), waiting 3 %, 0 %, 12 %, 40 %"
+void CaffeLog::tell_rounds(const DisplayRecord& r) {
+  std::string line = fmt::format("    {} workers: {} images/s, k {:.3g}, lag {:.3g} (largest {})",
+                                 workers_, with_commas(std::llround(r.images_per_second)),
+                                 rounds_.mean_k(), rounds_.mean_lag(), rounds_.largest_lag);
+  std::vector<std::string> shares;
+  for (const double seconds : rounds_.waiting) {
+    const double share = rounds_.seconds > 0 ? 100 * seconds / rounds_.seconds : 0;
+    shares.push_back(fmt::format("{:.0f} %", share));
+  }
+  if (!shares.empty()) line += ", waiting " + join(shares, ", ");
+  if (rounds_.dropped > 0) line += fmt::format(", {} dropped", with_commas(rounds_.dropped));
+  line_(line);
+  rounds_ = {};
 }
 
 void CaffeLog::on_test(const TestRecord& r) {

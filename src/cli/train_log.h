@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/solver/observer.h"
+#include "src/solver/round_history.h"
 
 namespace kinet {
 
@@ -24,6 +25,7 @@ class CaffeLog : public SolverObserver {
       : line_(std::move(line)), warning_(std::move(warning)) {}
 
   void on_start(const StartRecord& record) override;
+  void on_round(const RoundRecord& record) override;
   void on_display(const DisplayRecord& record) override;
   void on_test(const TestRecord& record) override;
   void on_snapshot(int64_t iteration, const std::string& path) override;
@@ -32,9 +34,13 @@ class CaffeLog : public SolverObserver {
   void on_finish(const FinishRecord& record) override;
 
  private:
+  void tell_rounds(const DisplayRecord& record);
+
   LineSink line_, warning_;
   std::set<int> coverage_told_;  // test nets
   int workers_ = 1;
+  RoundBucket rounds_;  // since the last display
+  double last_round_ = 0;
 };
 
 // The numbers of the live line.

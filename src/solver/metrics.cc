@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/check.h"
+#include "src/solver/round_lines.h"
 
 namespace kinet {
 namespace {
@@ -162,6 +163,8 @@ void MetricsWriter::on_start(const StartRecord& r) {
                    {"history", r.history}}));
 }
 
+void MetricsWriter::on_round(const RoundRecord& r) { write_line(round_line(r)); }
+
 void MetricsWriter::on_display(const DisplayRecord& r) {
   write_line(dump({{"type", "train"},
                    {"iteration", r.iteration},
@@ -215,6 +218,7 @@ void RunHistory::begin(const StartRecord& record) {
   const int64_t keep = record.resumed_from.empty() ? -1 : record.iteration;
   std::erase_if(displays, [keep](const DisplayRecord& r) { return r.iteration > keep; });
   std::erase_if(tests, [keep](const TestRecord& r) { return r.iteration > keep; });
+  rounds.begin(static_cast<double>(keep));
   finish.reset();
   start = record;
 }
@@ -228,6 +232,9 @@ RunHistory read_metrics(const std::filesystem::path& path) {
     const std::string type = record.value("type", "");
     if (type == "start") history.begin(start_from_json(record));
     if (type == "train") history.displays.push_back(display_from_json(record));
+    if (type == "round") {
+      if (const auto round = parse_round(line)) history.rounds.add(*round);
+    }
     if (type == "test") history.tests.push_back(test_from_json(record));
   }
   return history;

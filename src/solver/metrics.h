@@ -1,5 +1,5 @@
-// metrics.jsonl: one JSON object a line for every display, test, snapshot, note and end of a run.
-// The schema is in docs/run_directory.md; a test holds the two together.
+// metrics.jsonl: one JSON object a line for every round, display, test, snapshot, note and end of a
+// run. The schema is in docs/run_directory.md; a test holds the two together.
 //
 // Thread safety: none; the solver's thread writes.
 #pragma once
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/solver/observer.h"
+#include "src/solver/round_history.h"
 
 namespace kinet {
 
@@ -22,6 +23,7 @@ class MetricsWriter : public SolverObserver {
   explicit MetricsWriter(const std::filesystem::path& path);
 
   void on_start(const StartRecord& record) override;
+  void on_round(const RoundRecord& record) override;
   void on_display(const DisplayRecord& record) override;
   void on_test(const TestRecord& record) override;
   void on_snapshot(int64_t iteration, const std::string& path) override;
@@ -44,6 +46,7 @@ struct RunHistory {
   StartRecord start;
   std::vector<DisplayRecord> displays;
   std::vector<TestRecord> tests;
+  RoundHistory rounds;
   std::optional<FinishRecord> finish;
 
   // A run that goes on from iteration N forgets what a former one said about later iterations; one

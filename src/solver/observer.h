@@ -64,11 +64,34 @@ struct FinishRecord {
   std::string last_snapshot;  // path of the .solverstate, or ""
 };
 
+// One decision about the gradients of several workers: one new version of the weights.
+struct RoundRecord {
+  struct Member {  // a gradient that went into it
+    int worker = 0;
+    int64_t seq = 0;    // which of that worker's gradients
+    double weight = 0;  // with which it was applied
+    int lag = 0;        // versions between the weights it was computed on and these
+    double rate = 0;    // its worker's learning rate
+    std::string how;    // "fresh", "late", ...: what was done with it
+  };
+  int64_t round = 0;
+  double iteration = 0;  // after it; whole where every round is one
+  double seconds = 0;    // since the run began
+  int k = 0, live = 0;   // gradients waited for; workers alive
+  std::vector<Member> members;
+  std::vector<std::pair<std::string, double>> terms;  // what k was decided from, by name
+  double loss = 0;                                    // mean over the members
+  std::vector<double> waiting;  // seconds each worker has waited since the last record
+  int dropped = 0;              // late gradients dropped since the last record
+  std::string note;             // what else there is to say of it
+};
+
 class SolverObserver {
  public:
   virtual ~SolverObserver() = default;
   virtual void on_start(const StartRecord&) {}
   virtual void on_iteration(int64_t /*iteration*/, double /*loss*/) {}  // after every update
+  virtual void on_round(const RoundRecord&) {}
   virtual void on_display(const DisplayRecord&) {}
   virtual void on_test(const TestRecord&) {}
   virtual void on_snapshot(int64_t /*iteration*/, const std::string& /*path*/) {}

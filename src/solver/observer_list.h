@@ -15,6 +15,7 @@ class ObserverList : public SolverObserver {
 
   void on_start(const StartRecord& r) override { each(&SolverObserver::on_start, r); }
   void on_iteration(int64_t i, double l) override { each(&SolverObserver::on_iteration, i, l); }
+  void on_round(const RoundRecord& r) override { each(&SolverObserver::on_round, r); }
   void on_display(const DisplayRecord& r) override { each(&SolverObserver::on_display, r); }
   void on_test(const TestRecord& r) override { each(&SolverObserver::on_test, r); }
   void on_snapshot(int64_t i, const std::string& p) override {

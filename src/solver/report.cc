@@ -1,4 +1,4 @@
-// The page from top to bottom: title and status, tiles with figures, three charts, settings, files.
+// The page from top to bottom: title and status, tiles with figures, charts, settings, files.
 #include "src/solver/report.h"
 
 #include <fmt/format.h>
@@ -117,6 +117,7 @@ std::string charts(const RunHistory& history) {
   std::vector<Chart> all{{"Loss", "iteration", "loss", loss_series(history), true},
                          {score_title(scores), "iteration", "score", scores, false},
                          {"Learning rate", "iteration", "rate", {rate_series(history)}, true}};
+  for (Chart& chart : round_charts(history.rounds)) all.push_back(std::move(chart));
   share_range(history, all);
   std::string out;
   for (const Chart& chart : all) out += "<figure>\n" + svg_chart(chart) + "</figure>\n";
@@ -160,6 +161,11 @@ std::string tiles(const RunHistory& history) {
   if (last.epoch > 0) out += tile(fmt::format("{:.4g}", last.epoch), "epochs");
   if (!history.displays.empty()) {
     out += tile(with_commas(std::llround(history.displays.back().images_per_second)), "images/s");
+  }
+  if (!history.rounds.empty()) {
+    const RoundBucket rounds = history.rounds.total();
+    out += tile(figure(rounds.mean_k()), "k, mean over the run");
+    out += tile(figure(rounds.mean_lag()), "versions of lag, mean");
   }
   const double seconds = history.finish              ? history.finish->seconds
                          : !history.displays.empty() ? history.displays.back().seconds

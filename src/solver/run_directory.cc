@@ -131,6 +131,11 @@ void RunDirectory::on_start(const StartRecord& record) {
   write_report();
 }
 
+void RunDirectory::on_round(const RoundRecord& record) {
+  history_.rounds.add(record);
+  try_write(metrics_, "metrics.jsonl", [&](auto& writer) { writer.on_round(record); });
+}
+
 void RunDirectory::on_display(const DisplayRecord& record) {
   history_.displays.push_back(record);
   try_write(metrics_, "metrics.jsonl", [&](auto& writer) { writer.on_display(record); });

@@ -49,6 +49,7 @@ class RunDirectory : public SolverObserver {
   void on_failure(int64_t iteration, const std::string& message);
 
   void on_start(const StartRecord& record) override;
+  void on_round(const RoundRecord& record) override;
   void on_display(const DisplayRecord& record) override;
   void on_test(const TestRecord& record) override;
   void on_snapshot(int64_t iteration, const std::string& path) override;
