@@ -5,84 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
-#include <functional>
-#include <thread>
 
-#include "comm/local_rendezvous.h"
-#include "comm/transports/inproc.h"
-#include "tests/solver_helpers.h"
+#include "tests/bsp_workers.h"
 
 namespace kinet {
 namespace {
 
-// One worker as a test sees it: its solver attached to the others, and what it ended with.
-struct Worker {
-  std::unique_ptr<TestRun> run;
-  FinishRecord end;
-  std::string error;
-};
-
-class BspTest : public SolverTest {
- protected:
-  // Runs `workers` solvers on the same file; `before` may hook into a worker before it starts.
-  std::vector<Worker> train(const std::string& text, int workers,
-                            const std::function<void(int, TestRun&)>& before = nullptr) {
-    std::vector<Worker> out(workers);
-    const auto store = std::make_shared<LocalStore>(workers);
-    const auto hub = std::make_shared<InprocHub>();
-    std::vector<std::thread> threads;
-    threads.reserve(workers);
-    for (int r = 0; r < workers; ++r) {
-      threads.emplace_back([&, r] { work(text, r, store, hub, out[r], before); });
-    }
-    for (std::thread& t : threads) t.join();
-    return out;
-  }
-
- private:
-  void work(const std::string& text, int rank, const std::shared_ptr<LocalStore>& store,
-            const std::shared_ptr<InprocHub>& hub, Worker& out,
-            const std::function<void(int, TestRun&)>& before) {
-    try {
-      SolverOptions options = options_;
-      options.worker = rank;
-      options.workers = store->size();
-      out.run = std::make_unique<TestRun>(text, options);
-      auto rendezvous = std::make_unique<LocalRendezvous>(store);
-      JoinRequest request;
-      request.rank = rank;
-      request.size = options.workers;
-      request.node = node_id();
-      const World world = rendezvous->join(request, 30);
-      CommOptions comm_options;
-      comm_options.heartbeats = false;  // a sanitizer on a busy machine is slow
-      comm_options.runtime.inproc = hub;
-      Communicator comm(world, std::move(rendezvous), comm_options);
-      Bsp bsp(comm, out.run->solver->gradient_floats(), out.run->solver->buffer_floats(), {});
-      out.run->solver->attach(bsp);
-      if (before) before(rank, *out.run);
-      try {
-        out.end = out.run->run();
-        comm.leave();
-      } catch (const Error& error) {
-        comm.abort(error.what());
-        throw;
-      }
-    } catch (const Error& error) {
-      out.error = error.what();
-    }
-  }
-};
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += std::pow(double{a[i]} - double{b[i]}, 2);
-    size += std::pow(double{b[i]}, 2);
-  }
-  return std::sqrt(difference / size);
-}
+using BspTest = BspWorkersTest;
 
 const std::string kFields =
     "base_lr: 0.1 momentum: 0.9 weight_decay: 0.001 max_iter: 50 display: 10 random_seed: 5 ";
@@ -96,7 +25,7 @@ TEST_F(BspTest, WorkersMakeTheUpdateOfOneWithTheirBatchesTogether) {
     const auto together = train(solver_text(net(kDropout, 3), kFields + kNoSnapshot), workers);
     TestRun alone(solver_text(net(kDropout, 3 * workers), kFields + kNoSnapshot), options_);
     alone.run();
-    for (const Worker& w : together) {
+    for (const BspWorker& w : together) {
       ASSERT_EQ(w.error, "");
       EXPECT_EQ(w.end.iteration, 50);
       EXPECT_LE(distance(state_of(*w.run->solver), state_of(*alone.solver)), 1e-5) << workers;
@@ -239,7 +168,7 @@ TEST_F(BspTest, AllStopAtOneIteration) {
       if (rank == 2 && iteration == 17) run.control.stop = true;
     };
   });
-  for (const Worker& worker : w) {
+  for (const BspWorker& worker : w) {
     ASSERT_EQ(worker.error, "");
     EXPECT_EQ(worker.end.iteration, 17);
     EXPECT_EQ(worker.end.reason, "interrupted");
@@ -263,7 +192,7 @@ TEST_F(BspTest, AWishForASnapshotOfAnyWorkerIsGranted) {
 TEST_F(BspTest, NotFiniteStopsAllTogether) {
   const auto w =
       train(solver_text(net(), "base_lr: 1e30 max_iter: 50 random_seed: 5" + kNoSnapshot), 2);
-  for (const Worker& worker : w) {
+  for (const BspWorker& worker : w) {
     EXPECT_NE(worker.error.find("not finite"), std::string::npos) << worker.error;
     EXPECT_EQ(worker.run->solver->iteration(), w[0].run->solver->iteration());
   }

@@ -1,6 +1,7 @@
 #include "src/net/snapshot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -43,6 +44,26 @@ void write_extras(const KinetExtras& extras, KinetState& proto) {
     proto.mutable_early_stop()->set_tests_since_best(extras.early_stop->tests_since_best);
   }
   for (const double loss : extras.recent_losses) proto.add_recent_loss(loss);
+  for (const LrSearchRecord& r : extras.lr_search) {
+    LrSearchEntry& state = *proto.add_lr_search();
+    state.set_log_multiplier(r.log_multiplier);
+    state.set_step(r.step);
+    state.set_next(r.next);
+    state.set_searches(r.searches);
+    state.set_passes(r.passes);
+  }
+}
+
+std::string wrong_search(const KinetState& proto) {
+  constexpr double kLargestLog = 100;
+  for (const LrSearchEntry& s : proto.lr_search()) {
+    const bool counts = s.step() >= 0 && s.searches() >= 0 && s.passes() >= 0;
+    if (!counts || !(std::fabs(s.log_multiplier()) < kLargestLog)) {
+      return fmt::format("a learning-rate search at step {} with multiplier e^{}", s.step(),
+                         s.log_multiplier());
+    }
+  }
+  return "";
 }
 
 // What is wrong with the numbers of a state, or "": the solver computes with them as they are.
@@ -69,6 +90,7 @@ std::string wrong_number(const KinetState& proto, int64_t iteration) {
   if (proto.has_tested_iteration() && outside(proto.tested_iteration(), 0, iteration)) {
     return fmt::format("a test at iteration {} of {}", proto.tested_iteration(), iteration);
   }
+  if (const std::string wrong = wrong_search(proto); !wrong.empty()) return wrong;
   if (!proto.has_early_stop()) return "";
   const EarlyStopState& stop = proto.early_stop();
   if (outside(stop.best_iteration(), 0, iteration)) {
@@ -94,6 +116,9 @@ KinetExtras read_extras(const KinetState& proto) {
                         proto.early_stop().tests_since_best()};
   }
   extras.recent_losses.assign(proto.recent_loss().begin(), proto.recent_loss().end());
+  for (const LrSearchEntry& s : proto.lr_search()) {
+    extras.lr_search.push_back({s.log_multiplier(), s.step(), s.next(), s.searches(), s.passes()});
+  }
   return extras;
 }
 

@@ -30,6 +30,12 @@ struct EarlyStopRecord {
   int tests_since_best = 0;
 };
 
+// What the learning-rate search of one worker remembers: LrSearchState of src/sync/lr_search.h.
+struct LrSearchRecord {
+  double log_multiplier = 0;
+  int64_t step = 0, next = 0, searches = 0, passes = 0;
+};
+
 // What kinet knows and Caffe does not.
 struct KinetExtras {
   std::string solver_type, net_name;
@@ -40,6 +46,7 @@ struct KinetExtras {
   int64_t tested_iteration = -1;
   std::optional<EarlyStopRecord> early_stop;
   std::vector<double> recent_losses;
+  std::vector<LrSearchRecord> lr_search;  // one a worker, by rank; empty: no search
 };
 
 struct HistoryEntry {

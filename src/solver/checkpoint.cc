@@ -2,7 +2,8 @@
 //
 // Invariant (the resume law): n iterations, a snapshot, a new process and m iterations give the
 // same weights, bit for bit, as n + m iterations. All that an iteration depends on is its number,
-// the seed, the weights, the history and the data position, and a snapshot holds all of them.
+// the seed, the weights, the history, the data position and the state of a learning-rate search,
+// and a snapshot holds all of them.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -97,6 +98,7 @@ std::string Solver::Impl::snapshot() {
   extras.tested_iteration = tested_iteration;
   extras.early_stop = early_stop->state();
   extras.recent_losses.assign(recent.begin(), recent.end());
+  extras.lr_search = search_records();
   out.extras = std::move(extras);
   last_snapshot = write_snapshot(prefix, *train, std::move(out));
   return last_snapshot;
@@ -113,6 +115,7 @@ void Solver::Impl::resume(const Snapshot& state) {
   unpack_history(state, *train, type, optimizer->histories(), history);
   iteration = state.iteration;
   restore_positions(state);
+  resume_search(state);
   if (state.extras) {
     tested_iteration = state.extras->tested_iteration;
     early_stop->restore(state.extras->early_stop);

@@ -5,6 +5,7 @@
 #include "src/base/text.h"
 #include "src/optim/lr_policy.h"
 #include "src/optim/optimizer.h"
+#include "src/sync/lr_search.h"
 
 namespace kinet {
 namespace {
@@ -66,6 +67,7 @@ class Checks {
       if (solver_.get_int(field) < 1) error(field, fmt::format("{} must be at least 1", field));
     }
     read_lr_policy(solver_, diagnostics_);
+    read_lr_search(solver_, diagnostics_);
   }
 
   void tests() {

@@ -176,6 +176,8 @@ void MetricsWriter::on_display(const DisplayRecord& r) {
                    {"iterations_per_second", number(r.iterations_per_second)},
                    {"images_per_second", number(r.images_per_second)},
                    {"waiting_seconds", number(r.waiting_seconds)},
+                   {"rate_multiplier", number(r.rate_multiplier)},
+                   {"search_share", number(r.search_share)},
                    {"outputs", outputs_to_json(r.outputs)},
                    {"loss_weights", losses_to_json(r.outputs)}}));
 }

@@ -42,6 +42,8 @@ struct DisplayRecord {
   int64_t since_last = 0;                                   // iterations since the last display
   double seconds_since_last = 0;
   double waiting_seconds = 0;  // of them: waiting for other workers, and summing
+  double rate_multiplier = 1;  // in learning_rate: of the learning-rate search
+  double search_share = 0;     // of the time of all iterations so far: spent in it
   std::vector<OutputValue> outputs;
 };
 

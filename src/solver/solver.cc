@@ -67,6 +67,7 @@ Solver::Impl::Impl(std::shared_ptr<const SolverConfig> config_in, const SolverOp
   choose_seed(state ? &*state : nullptr);
   build_nets();
   build_optimizer();
+  build_search();
   find_end();
   if (state) {
     resume(*state);
@@ -212,6 +213,7 @@ const std::vector<std::string>& Solver::weights() const { return impl_->weights;
 double Solver::loss() const { return impl_->loss; }
 Net& Solver::train_net() { return *impl_->train; }
 Net& Solver::test_net(int index) { return *impl_->tests[index]; }
+double Solver::rate_multiplier() const { return impl_->own_multiplier(); }
 size_t Solver::gradient_floats() const { return impl_->train->gradient_arena().size(); }
 size_t Solver::buffer_floats() const { return impl_->train->buffer_arena().size(); }
 std::span<const float> Solver::history() const { return impl_->history; }

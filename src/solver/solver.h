@@ -94,6 +94,8 @@ class Solver {
   uint64_t seed() const;
   const std::vector<std::string>& weights() const;  // files that it began with
   double loss() const;                              // of the last step, averaged over iter_size
+  // This worker's own, found by lr_search_param along the last gradient; 1 without a search.
+  double rate_multiplier() const;
   Net& train_net();
   Net& test_net(int index);
   size_t gradient_floats() const;  // of the arenas, for attach()

@@ -2,6 +2,7 @@
 #include "comm/comm_fields.h"
 #include "src/optim/lr_policy.h"
 #include "src/solver/solver.h"
+#include "src/sync/lr_search.h"
 
 namespace kinet {
 namespace {
@@ -103,6 +104,7 @@ std::vector<Field> own_fields() {
           float_field("warmup_start_lr", "",
                       "rate that warm-up starts from; default: base_lr / (warmup_iter + 1)"),
           message_field("early_stop_param", early_stop_fields(), "early stop"),
+          message_field("lr_search_param", lr_search_fields(), "own learning rate of each worker"),
           message_field("comm_param", comm_fields(), "how the workers of a run talk"),
           enum_field("on_snapshot_error", {{"CONTINUE", 0}, {"STOP", 1}}, "CONTINUE",
                      "what a snapshot that cannot be written does to the run")};

@@ -1,6 +1,7 @@
 // The state of a solver, shared by the files that drive it:
 //   solver.cc      building it, the public face
 //   step.cc        one iteration
+//   lr_step.cc     the learning-rate search within an iteration
 //   train_loop.cc  the run: tests, display, snapshots, the end
 //   shared_test.cc a test in shares by all workers
 //   checkpoint.cc  snapshots, resuming, starting weights
@@ -18,6 +19,7 @@
 #include "src/solver/solver.h"
 #include "src/solver/test_pass.h"
 #include "src/sync/bsp.h"
+#include "src/sync/lr_search.h"
 
 namespace kinet {
 
@@ -67,6 +69,20 @@ struct Solver::Impl {
   std::vector<int64_t> positions() const;
   void seek(const std::vector<int64_t>& positions);
 
+  // --- lr_step.cc
+  void build_search();
+  // After forward and backward, when a search is due; disturbs nothing.
+  void search_rate(const std::vector<int64_t>& positions);
+  double own_multiplier() const { return lr_search == nullptr ? 1 : lr_search->multiplier(); }
+  // What the gradient arena is multiplied by: of several workers, the mean of their multipliers.
+  double in_gradient() const { return bsp == nullptr ? 1 : multiplier; }
+  double scheduled_rate() const;  // of this iteration, with the multiplier of its gradient
+  std::vector<uint64_t> search_words() const;
+  void take_search_words(const std::vector<std::vector<uint64_t>>& by_rank);
+  std::vector<LrSearchRecord> search_records() const;
+  void resume_search(const Snapshot& snapshot);
+  void tell_search();  // the note at the end of a run
+
   // --- train_loop.cc
   double now() const;  // options.now
   FinishRecord run(SolverControl& control);
@@ -109,6 +125,12 @@ struct Solver::Impl {
   std::vector<ParameterSegment> segments;
   std::vector<float> history;
   std::unique_ptr<EarlyStop> early_stop;
+
+  std::unique_ptr<LrSearch> lr_search;  // null: the schedule alone
+  // Of all workers, by rank, after the last update; and as this iteration found them.
+  std::vector<LrSearchState> lr_states, lr_states_before;
+  double multiplier = 1;  // of the gradient of this iteration; of several workers: the mean
+  double search_seconds = 0, step_seconds = 0;  // of this run: in searches, and in all iterations
 
   int64_t iteration = 0;              // updates applied
   int64_t end = 0;                    // the run is over when `iteration` is there

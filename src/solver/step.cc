@@ -1,11 +1,17 @@
 // One iteration: iter_size times forward and backward, then average, clip and update.
 //
+// With a learning-rate search every worker multiplies its gradient by its own multiplier m_r before
+// they are summed; the update divides by the mean and takes the mean into the rate, so that
+//   w <- w - schedule(i) (1/N) sum_r m_r g_r
+// while clipping and weight decay see the (weighted) mean gradient and the rate that is in use.
+//
 // Invariant: a loss or gradient that is not finite changes nothing: neither weights nor buffers nor
 // history nor the position of the data. Nor does an iteration that the user cuts short.
 #include <algorithm>
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/math/vec.h"
 #include "src/solver/solver_impl.h"
 
 namespace kinet {
@@ -18,6 +24,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   const std::vector<int64_t> before = positions();
   const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
   buffers_before.assign(buffers.begin(), buffers.end());
+  lr_states_before = lr_states;
   train->zero_gradients();
   double sum = 0;
   GoOnOnly earlier(pass_hook);
@@ -37,8 +44,11 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   }
   const auto count = static_cast<double>(settings.iter_size);
   loss = sum / count;
+  const bool whole = control == nullptr || !control->stop_now;
+  if (lr_search != nullptr && whole && std::isfinite(loss)) search_rate(before);
   if (bsp != nullptr && !exchange_gradients(control, before, now() - begin)) return false;
-  norm = gradient_norm(train->gradient_arena(), threads) / static_cast<double>(batches_an_update());
+  const double parts = static_cast<double>(batches_an_update()) * in_gradient();
+  norm = gradient_norm(train->gradient_arena(), threads) / parts;
   if (!std::isfinite(loss) || !std::isfinite(norm)) stop_non_finite(before);
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
@@ -63,6 +73,13 @@ bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<
   const std::atomic<bool>* stop_now = control == nullptr ? nullptr : &control->stop_now;
   WorkerStep step;
   step.loss = loss;
+  step.multiplier = own_multiplier();
+  step.state = search_words();
+  if (step.multiplier != 1) {
+    const std::span<float> g = train->gradient_arena();
+    vec().scale(static_cast<int64_t>(g.size()), static_cast<float>(step.multiplier), g.data(),
+                g.data());
+  }
   step.finite = std::isfinite(loss);
   GlobalStep all;
   try {
@@ -93,6 +110,8 @@ bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<
     return false;
   }
   loss = all.not_finite.empty() ? all.loss : NAN;
+  multiplier = all.multiplier;
+  take_search_words(all.states);
   return true;
 }
 
@@ -122,13 +141,15 @@ void Solver::Impl::note(const std::string& phase, bool slow) {
 // Before the update only the position of the data and the buffers have changed.
 void Solver::Impl::undo_iteration(const std::vector<int64_t>& before) {
   seek(before);
+  lr_states = lr_states_before;
+  if (lr_search != nullptr) lr_search->restore(lr_states[options.worker]);
   std::copy(buffers_before.begin(), buffers_before.end(), train->buffer_arena().begin());
 }
 
 void Solver::Impl::apply_update() {
   UpdateStep step;
   step.step = iteration + 1;
-  step.learning_rate = rate = learning_rate(policy, iteration);
+  step.learning_rate = rate = scheduled_rate();
   if (!std::isfinite(static_cast<float>(rate))) {
     fail_runtime(
         "iteration {}: the learning rate is {:g}; training stops\n  last snapshot: {}\n"
@@ -136,7 +157,7 @@ void Solver::Impl::apply_update() {
         iteration, rate, last_snapshot.empty() ? "none" : last_snapshot, policy.policy);
   }
   step.threads = threads;
-  double scale = 1 / static_cast<double>(batches_an_update());
+  double scale = 1 / (static_cast<double>(batches_an_update()) * in_gradient());
   if (settings.clip > 0 && norm > settings.clip) scale *= settings.clip / norm;
   step.gradient_scale = static_cast<float>(scale);
   optimizer->update(segments, step, {train->parameter_arena(), train->gradient_arena(), history});
@@ -165,7 +186,7 @@ void Solver::Impl::stop_non_finite(const std::vector<int64_t>& before) {
       std::isfinite(loss) ? "the gradient"
       : std::isnan(loss)  ? "the loss (nan)"
                           : "the loss (inf)",
-      place, last_snapshot.empty() ? "none" : last_snapshot, learning_rate(policy, iteration));
+      place, last_snapshot.empty() ? "none" : last_snapshot, scheduled_rate());
 }
 
 std::vector<int64_t> Solver::Impl::positions() const {

@@ -46,12 +46,13 @@ void Solver::Impl::iterate(SolverControl& control) {
   if (!compute_gradient(&control)) return;
   if (due(settings.display, iteration)) {
     train_seconds += now() - begin;
-    rate = learning_rate(policy, iteration);
+    rate = scheduled_rate();
     display();
     train_seconds -= now() - begin;  // the rest of this iteration counts for the next display
   }
   apply_update();
   train_seconds += now() - begin;
+  step_seconds += now() - begin;
   ++since_display;
   observer.on_iteration(iteration, loss);
   const bool asked = bsp == nullptr ? control.snapshot.exchange(false) : snapshot_agreed;
@@ -66,6 +67,7 @@ FinishRecord Solver::Impl::finish(SolverControl& control, const std::string& rea
     if (due(settings.display, iteration) && since_display > 0) display();
     if (tested_iteration != iteration) test_and_tell(&control);
   }
+  tell_search();
   FinishRecord record;
   record.iteration = iteration;
   record.seconds = now() - started;
@@ -143,6 +145,8 @@ void Solver::Impl::display() {
   r.since_last = since_display;
   r.seconds_since_last = train_seconds;
   if (bsp != nullptr) r.waiting_seconds = bsp->take_waiting();
+  r.rate_multiplier = multiplier;
+  if (step_seconds > 0) r.search_share = search_seconds / step_seconds;
   if (since_display > 0 && train_seconds > 0) {
     r.iterations_per_second = static_cast<double>(since_display) / train_seconds;
   }

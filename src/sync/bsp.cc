@@ -15,7 +15,7 @@ constexpr size_t kFloatsPerLine = 16;
 constexpr int kSlowPhase = 20;  // a test or snapshot may take so many times stall_timeout
 
 // Places in the tail behind the gradients.
-enum Tail : size_t { kLoss, kStop, kStopNow, kSnapshot, kNotFinite };
+enum Tail : size_t { kLoss, kMultiplier, kStop, kStopNow, kSnapshot, kNotFinite };
 
 size_t round_up(size_t floats) {
   return (floats + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
@@ -23,9 +23,16 @@ size_t round_up(size_t floats) {
 
 size_t tail_floats(int workers) { return round_up(kNotFinite + static_cast<size_t>(workers)); }
 
+// A word travels as four floats of 16 bits: added to zeros, each is exact.
+constexpr size_t kFloatsPerWord = 4;
+constexpr int kBitsPerFloat = 16;
+size_t state_floats(int workers, size_t words) {
+  return round_up(static_cast<size_t>(workers) * words * kFloatsPerWord);
+}
+
 }  // namespace
 
-// Layout of the region in floats: gradients, padded | tail | buffers, padded.
+// Layout of the region in floats: gradients, padded | tail | states | buffers, padded.
 Bsp::Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions& options)
     : comm_(comm),
       gradients_(round_up(gradients)),
@@ -33,7 +40,8 @@ Bsp::Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions&
       options_(options),
       exchange_(comm, kSharesKind),
       finished_(comm.size(), false) {
-  const size_t floats = gradients_ + tail_floats(comm.size()) + round_up(buffers);
+  const size_t floats = gradients_ + tail_floats(comm.size()) +
+                        state_floats(comm.size(), kMostStateWords) + round_up(buffers);
   memory_ = std::make_shared<SharedMemory>(floats * sizeof(float), "kinet gradients");
   region_ = comm.adopt({memory_->data(), memory_->bytes(), memory_->fd()});
   comm_.on_message(kFinishedKind,
@@ -49,11 +57,38 @@ std::span<float> Bsp::gradients() const {
 
 float* Bsp::tail() const { return reinterpret_cast<float*>(memory_->data()) + gradients_; }
 
+float* Bsp::states() const { return tail() + tail_floats(workers()); }
+
+void Bsp::put_state(const std::vector<uint64_t>& words) {
+  std::fill_n(states(), state_floats(workers(), words.size()), 0.0F);
+  float* place = states() + static_cast<size_t>(rank()) * words.size() * kFloatsPerWord;
+  for (const uint64_t word : words) {
+    for (size_t part = 0; part < kFloatsPerWord; ++part) {
+      *place++ = static_cast<float>(word >> (part * kBitsPerFloat) & 0xFFFF);
+    }
+  }
+}
+
+std::vector<uint64_t> Bsp::state_of(Rank rank, size_t words) const {
+  std::vector<uint64_t> out(words);
+  const float* place = states() + static_cast<size_t>(rank) * words * kFloatsPerWord;
+  for (uint64_t& word : out) {
+    for (size_t part = 0; part < kFloatsPerWord; ++part) {
+      word |= static_cast<uint64_t>(*place++) << (part * kBitsPerFloat);
+    }
+  }
+  return out;
+}
+
 bool Bsp::reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, GlobalStep& global) {
-  const size_t tail_size = tail_floats(workers());
+  KINET_DCHECK(step.state.size() <= kMostStateWords);
+  const size_t words = step.state.size();
+  const size_t tail_size = tail_floats(workers()) + state_floats(workers(), words);
   float* t = tail();
-  std::fill_n(t, tail_size, 0.0F);
+  std::fill_n(t, tail_floats(workers()), 0.0F);
+  put_state(step.state);
   t[kLoss] = step.finite ? static_cast<float>(step.loss) : 0.0F;
+  t[kMultiplier] = static_cast<float>(step.multiplier);
   t[kStop] = step.stop ? 1.0F : 0.0F;
   t[kStopNow] = step.stop_now ? 1.0F : 0.0F;
   t[kSnapshot] = step.snapshot ? 1.0F : 0.0F;
@@ -63,11 +98,14 @@ bool Bsp::reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, G
   if (!collectives_->done(ticket)) return false;
   ++step_;
   global.loss = t[kLoss] / static_cast<double>(workers());
+  global.multiplier = t[kMultiplier] / static_cast<double>(workers());
   global.stop = t[kStop] > 0;
   global.stop_now = t[kStopNow] > 0;
   global.snapshot = t[kSnapshot] > 0;
   global.not_finite.clear();
+  global.states.clear();
   for (Rank r = 0; r < workers(); ++r) {
+    global.states.push_back(state_of(r, words));
     if (t[kNotFinite + static_cast<size_t>(r)] > 0) global.not_finite.push_back(r);
   }
   return true;
@@ -87,7 +125,7 @@ void Bsp::pause(double seconds, const std::atomic<bool>* interrupted) {
 void Bsp::average(std::span<float> buffers) {
   KINET_DCHECK(buffers.size() == buffers_);
   if (buffers.empty()) return;
-  float* place = tail() + tail_floats(workers());
+  float* place = states() + state_floats(workers(), kMostStateWords);
   std::copy(buffers.begin(), buffers.end(), place);
   const auto ticket = collectives_->all_reduce(
       static_cast<size_t>(place - reinterpret_cast<float*>(memory_->data())), buffers.size());

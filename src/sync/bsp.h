@@ -7,8 +7,9 @@
 // batch norm takes its statistics per worker, and its stored ones are averaged over the workers).
 //
 // What the workers have to agree on besides travels behind the gradients in the same all-reduce:
-//   [ gradients | loss, stop, stop now, snapshot, not finite by rank ]
-// so all stop at the same iteration, and none applies what another one cannot.
+//   [ gradients | loss, multiplier, stop, stop now, snapshot, not finite by rank | states by rank ]
+// so all stop at the same iteration, and none applies what another one cannot. States are what each
+// worker alone knows and a snapshot needs; they are there when workers have any.
 //
 // Failures: a lost worker ends the run of all (Error naming it); nothing of that iteration is
 // applied. Thread safety: one thread, the solver's.
@@ -29,15 +30,21 @@ namespace kinet {
 // What one worker says about its gradient, and wants.
 struct WorkerStep {
   double loss = 0;
+  double multiplier = 1;  // that its gradient was multiplied by (LrSearch)
   bool finite = true;
   bool stop = false, stop_now = false, snapshot = false;
+  // At most kMostStateWords words; as many on every worker, in every step.
+  std::vector<uint64_t> state;
 };
+
+inline constexpr size_t kMostStateWords = 8;
 
 // What came of all.
 struct GlobalStep {
-  double loss = 0;                                        // mean over the workers
+  double loss = 0, multiplier = 1;                        // means over the workers
   std::vector<Rank> not_finite;                           // whose gradient or loss is not finite
   bool stop = false, stop_now = false, snapshot = false;  // one of them wants it
+  std::vector<std::vector<uint64_t>> states;              // by rank
 };
 
 struct BspOptions {
@@ -93,6 +100,9 @@ class Bsp {
  private:
   void wait(Ticket ticket, const std::string& what, const std::atomic<bool>* interrupted);
   float* tail() const;
+  float* states() const;
+  void put_state(const std::vector<uint64_t>& words);
+  std::vector<uint64_t> state_of(Rank rank, size_t words) const;
 
   Communicator& comm_;
   const size_t gradients_, buffers_;
