@@ -104,7 +104,7 @@ TEST_F(BspTest, AllDecideAlikeWhetherToStopEarly) {
       "base_lr: 1e-9 max_iter: 50 random_seed: 5 test_interval: 5 "
       "early_stop_param { metric: 'accuracy' patience: 2 }";
   const auto w = train(solver_text(net(), fields + kNoSnapshot), 3);
-  for (const Worker& worker : w) {
+  for (const BspWorker& worker : w) {
     ASSERT_EQ(worker.error, "");
     EXPECT_EQ(worker.end.iteration, 10);
     EXPECT_EQ(worker.end.reason, w[0].end.reason);
@@ -122,7 +122,7 @@ TEST_F(BspTest, AWishToStopEndsATestOfAll) {
       };
     });
     EXPECT_TRUE(w[0].run->seen.tests.empty());
-    for (const Worker& worker : w) {
+    for (const BspWorker& worker : w) {
       ASSERT_EQ(worker.error, "");
       EXPECT_EQ(worker.end.iteration, 25);
       EXPECT_EQ(worker.end.reason, "interrupted");

@@ -29,7 +29,6 @@ std::vector<float> copy_of(std::span<const float> block) { return {block.begin()
 NetProbe::NetProbe(Net& net, std::span<const ParameterSegment> segments,
                    std::span<const float> last_update, Batch batch)
     : net_(net), segments_(segments), last_update_(last_update), batch_(std::move(batch)) {
-  slope_ = dot(net.gradient_arena()) * batch_.scale;
   skipped_.resize(net.layer_count());
   reread_ = batch_.passes.size() > 1;
   for (int i = 0; i < net.layer_count(); ++i) {
@@ -41,15 +40,14 @@ NetProbe::NetProbe(Net& net, std::span<const ParameterSegment> segments,
 
 NetProbe::~NetProbe() { close(); }
 
-// sum of lr_mult * arena * d; d = scale * lr_mult * g
-double NetProbe::dot(std::span<const float> gradient) const {
-  const std::span<const float> g = open_ ? std::span<const float>(gradient_) : gradient;
+// sum of lr_mult * (scale * gradient)^2
+double NetProbe::slope() const {
+  const std::span<const float> g = net_.gradient_arena();
   double sum = 0;
   for (const ParameterSegment& s : segments_) {
-    sum += s.lr_mult * vec().dot(static_cast<int64_t>(s.count), gradient.data() + s.offset,
-                                 g.data() + s.offset);
+    sum += s.lr_mult * vec().sum_squares(static_cast<int64_t>(s.count), g.data() + s.offset);
   }
-  return sum * batch_.scale;
+  return sum * batch_.scale * batch_.scale;
 }
 
 double NetProbe::alignment() const {
@@ -67,7 +65,6 @@ double NetProbe::alignment() const {
 void NetProbe::open() {
   if (open_) return;
   weights_ = copy_of(net_.parameter_arena());
-  gradient_ = copy_of(net_.gradient_arena());
   buffers_ = copy_of(net_.buffer_arena());
   outputs_.clear();
   for (const Net::Output& output : net_.outputs()) {
@@ -79,7 +76,6 @@ void NetProbe::open() {
 void NetProbe::close() {
   if (!open_) return;
   std::copy(weights_.begin(), weights_.end(), net_.parameter_arena().begin());
-  std::copy(gradient_.begin(), gradient_.end(), net_.gradient_arena().begin());
   std::copy(buffers_.begin(), buffers_.end(), net_.buffer_arena().begin());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     std::copy(outputs_[i].begin(), outputs_[i].end(), net_.outputs()[i].tensor->data());
@@ -88,12 +84,12 @@ void NetProbe::close() {
 }
 
 void NetProbe::move(double rate) {
+  const std::span<const float> g = net_.gradient_arena();
   std::span<float> w = net_.parameter_arena();
   for (const ParameterSegment& s : segments_) {
     const auto step = static_cast<float>(rate * batch_.scale * s.lr_mult);
     std::copy_n(weights_.data() + s.offset, s.count, w.data() + s.offset);
-    vec().axpy(static_cast<int64_t>(s.count), -step, gradient_.data() + s.offset,
-               w.data() + s.offset);
+    vec().axpy(static_cast<int64_t>(s.count), -step, g.data() + s.offset, w.data() + s.offset);
   }
 }
 
@@ -106,34 +102,18 @@ double NetProbe::forward(const Context& context) {
   return loss;
 }
 
-double NetProbe::run(bool backward) {
+double NetProbe::loss_at(double rate) {
+  open();
+  move(rate);
   if (reread_) {
     for (size_t i = 0; i < batch_.positions.size(); ++i) {
       net_.batch_sources()[i]->seek(batch_.positions[i]);
     }
   }
-  if (backward) net_.zero_gradients();
   double sum = 0;
-  for (const Context& context : batch_.passes) {
-    sum += forward(context);
-    if (backward && std::isfinite(sum)) net_.backward(context);
-  }
-  passes_ += backward ? 3 : 1;
+  for (const Context& context : batch_.passes) sum += forward(context);
+  ++passes_;
   return sum / static_cast<double>(batch_.passes.size());
-}
-
-double NetProbe::loss_at(double rate) {
-  open();
-  move(rate);
-  return run(false);
-}
-
-double NetProbe::slope_at(double rate) {
-  open();
-  move(rate);
-  const double loss = run(true);
-  if (!std::isfinite(loss)) return loss;
-  return dot(net_.gradient_arena()) * batch_.scale;
 }
 
 }  // namespace kinet

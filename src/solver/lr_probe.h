@@ -2,7 +2,9 @@
 // learning-rate search asks (src/sync/lr_search.h), answered by a net.
 //
 // Equation:  d = scale * lr_mult * gradient,  loss_at(rate) = loss(w - rate d)
-// Invariants: after close() (or the destructor) weights, gradients, buffers, data positions and the
+// A trial runs forward alone: gradients are read, never written, so they may be on their way to
+// others meanwhile.
+// Invariants: after close() (or the destructor) weights, buffers, data positions and the
 // net's outputs are as they were, bit for bit. The same pass number is used, so masks of Dropout
 // are the same.
 #pragma once
@@ -32,9 +34,8 @@ class NetProbe : public LrProbe {
   NetProbe& operator=(const NetProbe&) = delete;
 
   double loss() const override { return batch_.loss; }
-  double slope() const override { return slope_; }
+  double slope() const override;
   double loss_at(double rate) override;
-  double slope_at(double rate) override;
   double alignment() const override;
   void close();
   int64_t passes() const { return passes_; }  // that were asked for so far
@@ -42,19 +43,16 @@ class NetProbe : public LrProbe {
  private:
   void open();
   void move(double rate);
-  double run(bool backward);
   double forward(const Context& context);
-  double dot(std::span<const float> gradient) const;
 
   Net& net_;
   const std::span<const ParameterSegment> segments_;
   const std::span<const float> last_update_;
   const Batch batch_;
-  double slope_ = 0;
   int64_t passes_ = 0;
   bool open_ = false, reread_ = false;
   std::vector<bool> skipped_;  // layers whose tops still hold the batch
-  std::vector<float> weights_, gradient_, buffers_;
+  std::vector<float> weights_, buffers_;
   std::vector<std::vector<float>> outputs_;
 };
 

@@ -32,12 +32,11 @@ namespace kinet {
 class LrProbe {
  public:
   virtual ~LrProbe() = default;
-  virtual double loss() const = 0;           // f(w); free
-  virtual double slope() const = 0;          // <g, d> = -df/drate at rate 0; free
-  virtual double loss_at(double rate) = 0;   // f(w - rate d), may be NaN or inf; one pass
-  virtual double slope_at(double rate) = 0;  // <g(w - rate d), d>, the same; three passes
-  virtual double alignment() const = 0;      // cosine of g and the last update, 0: none yet; free
-  virtual int64_t passes() const = 0;        // asked for so far
+  virtual double loss() const = 0;          // f(w); free
+  virtual double slope() const = 0;         // <g, d> = -df/drate at rate 0; free
+  virtual double loss_at(double rate) = 0;  // f(w - rate d), may be NaN or inf; one pass
+  virtual double alignment() const = 0;     // cosine of g and the last update, 0: none yet; free
+  virtual int64_t passes() const = 0;       // asked for so far
 };
 
 struct LrSearchOptions {
