@@ -1,6 +1,5 @@
 // The learning-rate search within an iteration, and its place in snapshots.
 #include <bit>
-#include <chrono>
 #include <cmath>
 
 #include "src/base/check.h"
@@ -9,10 +8,6 @@
 
 namespace kinet {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 LrSearchState state_of(const LrSearchRecord& r) {
   return {r.log_multiplier, r.step, r.next, r.searches, r.passes};
