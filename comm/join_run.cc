@@ -80,6 +80,14 @@ JoinedRun join_run(const RankIdentity& me, const JoinRequest& request, double ti
   return run;
 }
 
+JoinedRun join_threads(const std::shared_ptr<LocalStore>& store, const JoinRequest& request,
+                       double timeout) {
+  JoinedRun run;
+  run.rendezvous_ = std::make_unique<LocalRendezvous>(store);
+  run.world_ = run.rendezvous_->join(request, timeout);
+  return run;
+}
+
 // The others hear "rank 0 is lost" before they hear that the rendezvous is gone.
 JoinedRun::~JoinedRun() {
   rendezvous_.reset();

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "comm/launch.h"
+#include "comm/local_rendezvous.h"
 #include "comm/rendezvous.h"
 #include "comm/rendezvous_server.h"
 
@@ -30,6 +31,7 @@ class JoinedRun {
 
  private:
   friend JoinedRun join_run(const RankIdentity&, const JoinRequest&, double, const LogLine&);
+  friend JoinedRun join_threads(const std::shared_ptr<LocalStore>&, const JoinRequest&, double);
   std::unique_ptr<RendezvousServer> server_;  // where this rank hosts it
   std::unique_ptr<Rendezvous> rendezvous_;
   World world_;
@@ -42,5 +44,9 @@ JoinRequest request_of(const RankIdentity& me);
 // rendezvous within `timeout` seconds. `log`: of the server, where this rank hosts it.
 JoinedRun join_run(const RankIdentity& me, const JoinRequest& request, double timeout,
                    const LogLine& log);
+
+// The same for ranks that are threads of this process.
+JoinedRun join_threads(const std::shared_ptr<LocalStore>& store, const JoinRequest& request,
+                       double timeout);
 
 }  // namespace kinet

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, DocsCommands, testing::Values("docs/commands.md"
 TEST(DocsCommandsPage, ShowsEveryCommand) {
   const std::vector<std::string> shown = shown_commands("docs/commands.md");
   for (const char* name :
-       {"train", "test", "check", "time", "classify", "convert deploy", "convert images",
+       {"train", "simulate", "test", "check", "time", "classify", "convert deploy", "convert images",
         "convert mean", "fields", "devices", "doctor", "bench comm", "bench allreduce"}) {
     const std::string begin = std::string("kinet ") + name + " ";
     const bool found = std::any_of(shown.begin(), shown.end(), [&](const std::string& command) {

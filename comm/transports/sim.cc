@@ -44,6 +44,7 @@ class Sim : public Transport {
     KINET_CHECK(world_ != nullptr,
                 "transport sim joins ranks of one process that share a virtual clock\nhint: kinet "
                 "simulate makes one; for ranks that are processes: --transport auto");
+    if (world_->patience() > 0) patience_ = world_->patience();
     self_ = std::make_shared<SimEndpoint>(world_.get(), config.rank, config.incarnation);
     SimEndpoint::enter(self_);
   }

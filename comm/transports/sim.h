@@ -59,6 +59,9 @@ struct SimOptions {
   double duplicate = 0;              // probability that a packet comes twice
   std::vector<SimFault> faults;
   bool threads = false;
+  // Real seconds that a rank which waits as a thread waits for those that compute; 0:
+  // setup_timeout.
+  double patience = 0;
   // A line for each event, in the columns of SimWorld::legend(). Called under the lock.
   std::function<void(const std::string&)> trace;
 
@@ -92,6 +95,7 @@ class SimWorld {
   bool killed(Rank rank) const;   // and no successor has come
   bool stopped(Rank rank) const;  // between kStop and kContinue
   SimCounters counters() const;
+  double patience() const { return options_.patience; }
   std::string describe() const;
   static std::string legend();  // what the columns of the trace mean, and their headings
 

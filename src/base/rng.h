@@ -22,6 +22,7 @@ enum class RngPurpose : uint32_t {
   kDummy = 5,    // a = layer, b = pass, c = top
   kTest = 6,
   kNetwork = 7,  // a = sender and receiver, b = packet, c = attempt (transport sim)
+  kClock = 8,    // a = task or machine, b = worker, c = gradient (kinet simulate)
 };
 
 // A stable 64-bit hash of a name (FNV-1a, then mixed).

@@ -57,6 +57,7 @@ void RankSession::connect(const Params& params, const std::string& transport, So
   options.params = params;
   options.transport = transport;
   options.log = line_;
+  options.runtime = runtime_;
   options.warn = [](const std::string& text) {
     std::fprintf(stderr, "kinet: warning: %s\n", text.c_str());
   };

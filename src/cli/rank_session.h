@@ -36,6 +36,8 @@ class RankSession {
   // Throws Error on the ranks that differ from rank 0, and there on rank 0's behalf.
   void compare(const std::string& what, const std::string& value);
 
+  // What ranks that are threads share. REQUIRES: before connect().
+  void use(const Runtime& runtime) { runtime_ = runtime; }
   // `params`: comm_param; its tree outlives this object. `transport`: the flag, may be "".
   void connect(const Params& params, const std::string& transport, Solver& solver);
   std::string describe_routes(bool verbose) const { return comm_->describe_routes(verbose); }
@@ -48,6 +50,7 @@ class RankSession {
  private:
   JoinedRun run_;
   std::function<void(const std::string&)> line_;
+  Runtime runtime_;
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Bsp> bsp_;
   Rank first_lost_ = -1;

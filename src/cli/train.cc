@@ -6,12 +6,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <memory>
 
 #include "src/base/build_info.h"
@@ -26,7 +24,7 @@
 #include "src/cli/run_fingerprint.h"
 #include "src/cli/signals.h"
 #include "src/cli/slow_flag.h"
-#include "src/cli/train_log.h"
+#include "src/cli/train_parts.h"
 #include "src/solver/effective_files.h"
 #include "src/solver/observer_list.h"
 #include "src/solver/run_directory.h"
@@ -36,88 +34,6 @@ namespace kinet {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Only what went wrong, and how it ended.
-class QuietLog : public SolverObserver {
- public:
-  explicit QuietLog(Console& console) : console_(console) {}
-  void on_warning(const std::string& text) override { console_.warning(text); }
-  void on_finish(const FinishRecord& r) override {
-    std::string model = "none";
-    if (!r.last_snapshot.empty()) {
-      model = fs::path(r.last_snapshot).replace_extension(".caffemodel").string();
-    }
-    console_.line(fmt::format("Ended at iteration {} ({}), loss {:.4g}; model: {}", r.iteration,
-                              r.reason, r.loss, model));
-  }
-
- private:
-  Console& console_;
-};
-
-// Of a worker that is not the first: only what went wrong, and what it had to save.
-class WorkerLog : public SolverObserver {
- public:
-  void on_warning(const std::string& text) override { say("warning: " + text); }
-  void on_snapshot(int64_t, const std::string& path) override { say("snapshot: " + path); }
-
- private:
-  static void say(const std::string& text) { std::fprintf(stderr, "kinet: %s\n", text.c_str()); }
-};
-
-std::unique_ptr<SolverObserver> make_log(Console& console, bool quiet) {
-  if (quiet) return std::make_unique<QuietLog>(console);
-  const LineSink line = [&console](const std::string& text) { console.line(text); };
-  const LineSink warning = [&console](const std::string& text) { console.warning(text); };
-  if (console.mode() == Console::Mode::kLog) return std::make_unique<CaffeLog>(line, warning);
-  return std::make_unique<LiveLog>(
-      LiveLog::Screen{line, warning, [&console](const std::string& text) { console.live(text); },
-                      [&console] { return console.width(); }});
-}
-
-// "147 M": three digits and a unit.
-std::string short_count(double count) {
-  if (count >= 1e9) return fmt::format("{:.3g} G", count / 1e9);
-  if (count >= 1e6) return fmt::format("{:.3g} M", count / 1e6);
-  return with_commas(static_cast<int64_t>(count));
-}
-
-std::string net_line(Net& net) {
-  std::string line = fmt::format("Net: {}, {} layers, {} parameters", net.name(), net.layer_count(),
-                                 with_commas(net.parameter_count()));
-  if (net.macs() > 0) line += fmt::format(", {} multiply-adds a batch", short_count(net.macs()));
-  return line + fmt::format(", {} of activations", human_bytes(net.activation_bytes()));
-}
-
-// A folder that was made for a run which then could not begin is taken away again, if empty.
-class FolderGuard {
- public:
-  // REQUIRES: called before anything makes the folder.
-  explicit FolderGuard(fs::path folder) : folder_(std::move(folder)) {
-    std::error_code ignored;
-    made_here_ = fs::symlink_status(folder_, ignored).type() == fs::file_type::not_found;
-  }
-  ~FolderGuard() {
-    std::error_code ignored;
-    if (made_here_ && !kept_ && fs::is_directory(folder_, ignored)) fs::remove(folder_, ignored);
-  }
-  void keep() { kept_ = true; }
-
- private:
-  fs::path folder_;
-  bool made_here_ = false, kept_ = false;
-};
-
-// CLI11 would take -1 for 18446744073709551615. Seeds go as far as random_seed does.
-uint64_t seed_of(const std::string& text) {
-  int64_t seed = -1;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, seed);
-  KINET_CHECK(error == std::errc() && stop == end && seed >= 0,
-              "--seed {}: a seed is a whole number from 0 to {}", text,
-              std::numeric_limits<int64_t>::max());
-  return static_cast<uint64_t>(seed);
-}
 
 class Train : public Command {
  public:
@@ -205,7 +121,7 @@ class Train : public Command {
     FolderGuard guard(folder);
     if (session != nullptr) session->share("run folder", fs::absolute(folder).string());
     RunDirectory directory(folder, [&console](const std::string& text) { console.warning(text); });
-    const std::unique_ptr<SolverObserver> log = make_log(console, quiet_);
+    const std::unique_ptr<SolverObserver> log = make_train_log(console, quiet_);
     ObserverList observers;
     observers.add(log.get());
     observers.add(&directory);
@@ -271,10 +187,6 @@ class Train : public Command {
     if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
     out += launch_flags_text(launch_);
     add_flag("--slow", slow_.text, out);
-  }
-
-  static void add_flag(const std::string& flag, const std::string& value, std::string& out) {
-    if (!value.empty()) out += " " + flag + " " + shell_word(value);
   }
 
   static void print_head(Console& console, Solver& solver, const RunDirectory& directory) {
