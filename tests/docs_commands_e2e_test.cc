@@ -40,9 +40,9 @@ INSTANTIATE_TEST_SUITE_P(Pages, DocsCommands, testing::Values("docs/commands.md"
 
 TEST(DocsCommandsPage, ShowsEveryCommand) {
   const std::vector<std::string> shown = shown_commands("docs/commands.md");
-  for (const char* name :
-       {"train", "simulate", "test", "check", "time", "classify", "convert deploy", "convert images",
-        "convert mean", "fields", "devices", "doctor", "bench comm", "bench allreduce"}) {
+  for (const char* name : {"train", "simulate", "test", "check", "time", "classify",
+                           "convert deploy", "convert images", "convert mean", "fields", "devices",
+                           "doctor", "bench comm", "bench allreduce"}) {
     const std::string begin = std::string("kinet ") + name + " ";
     const bool found = std::any_of(shown.begin(), shown.end(), [&](const std::string& command) {
       return (command + " ").rfind(begin, 0) == 0;

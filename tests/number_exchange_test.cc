@@ -1,7 +1,7 @@
 // ctest: labels=unit,core,threads timeout=60
 //
 // Numbers of every rank to every rank: any length, round after round, a rank that is gone.
-#include "comm/number_exchange.h"
+#include "src/sync/number_exchange.h"
 
 #include <gtest/gtest.h>
 

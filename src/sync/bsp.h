@@ -22,8 +22,8 @@
 
 #include "comm/collectives.h"
 #include "comm/communicator.h"
-#include "comm/number_exchange.h"
 #include "src/base/shared_memory.h"
+#include "src/sync/number_exchange.h"
 
 namespace kinet {
 

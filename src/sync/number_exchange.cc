@@ -1,4 +1,4 @@
-#include "comm/number_exchange.h"
+#include "src/sync/number_exchange.h"
 
 #include <algorithm>
 #include <array>
