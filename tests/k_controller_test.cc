@@ -16,7 +16,7 @@ using namespace k_rule_cases;
 
 // -------------------------------------------------------------------------------
 
-TEST(KController, HalvesAtMostAndRisesAtOnce) {
+TEST(KController, HalvesOrDoublesAtMost) {
   const std::unique_ptr<KController> controller = make("k_rule: 'norm' k_interval: 1");
   KInputs in;
   in.live = 32;
@@ -27,8 +27,8 @@ TEST(KController, HalvesAtMostAndRisesAtOnce) {
   EXPECT_EQ(sequence(*controller, in, 6), (std::vector<int>{16, 8, 4, 2, 2, 2}));
   in.round = 6;
   in.noise *= 10;
-  EXPECT_EQ(sequence(*controller, in, 2), (std::vector<int>{20, 20}));
-  in.round = 8;
+  EXPECT_EQ(sequence(*controller, in, 5), (std::vector<int>{4, 8, 16, 20, 20}));
+  in.round = 11;
   in.noise *= 1.05;  // asks for 21: less than a tenth more
   EXPECT_EQ(sequence(*controller, in, 2), (std::vector<int>{20, 20}));
 }
@@ -40,7 +40,7 @@ TEST(KController, DecidesEveryIntervalOnly) {
   in.noise_known = true;
   in.noise = 0.81;
   in.signal = 1;
-  EXPECT_EQ(sequence(*controller, in, 8), (std::vector<int>{8, 8, 4, 4, 4, 2, 2, 2}));
+  EXPECT_EQ(sequence(*controller, in, 8), (std::vector<int>{4, 4, 4, 2, 2, 2, 1, 1}));
 }
 
 TEST(KController, ADeathLowersKAtOnce) {

@@ -73,11 +73,11 @@ inline KInputs typical(int live, const ArrivalModel* arrivals) {
   in.live = live;
   in.arrivals = arrivals;
   in.noise_known = true;
-  in.noise = live;
+  in.noise = 0.3 * live;
   in.signal = 1;
   in.momentum = 0.9;
   in.rate = 0.1;
-  in.momentum_norm = in.step_norm = 0.5;
+  in.momentum_norm = in.step_norm = 0.14;
   in.weight_norm = 20;
   return in;
 }

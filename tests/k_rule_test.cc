@@ -81,12 +81,12 @@ TEST(KRule, GoodputLagFindsTheKnownKOnThreeClocks) {
 TEST(KRule, GapIsKeptInBounds) {
   KInputs in = typical(32, nullptr);
   EXPECT_EQ(settled("k_rule: 'gap'", in), 16);  // 10 (1 - k/32) <= 5
-  in.momentum_norm = 1;                         // momentum outruns the steps
+  in.momentum_norm *= 2;                        // momentum outruns the steps
   EXPECT_EQ(settled("k_rule: 'gap'", in), 24);  // 20 (1 - k/32) <= 5
   in.momentum = 0;
   EXPECT_EQ(settled("k_rule: 'gap'", in), 1);
-  in = typical(32, nullptr);  // |v|/(1-gamma) = 5 of 20: 0.25 (1 - k/32) <= 0.125
-  EXPECT_EQ(settled("k_rule: 'gap' k_gap_reference: weights k_gap_bound: 0.125", in), 16);
+  in = typical(32, nullptr);  // |v|/(1-gamma) = 1.4 of 20: 0.07 (1 - k/32) <= 0.035
+  EXPECT_EQ(settled("k_rule: 'gap' k_gap_reference: weights k_gap_bound: 0.035", in), 16);
 }
 
 TEST(KRule, LossGrowsKAsTheLossFalls) {
@@ -124,38 +124,64 @@ TEST(KRule, MomentumIsTheDefault) {
   const std::unique_ptr<KController> controller = make("");
   const ArrivalModel alike = cluster(Clock::kAlike, 4);
   KInputs in = typical(4, &alike);
-  EXPECT_FALSE(controller->next(in).decided);
-  in.round = 1;  // two iterations at k = 4
   const KChoice choice = controller->next(in);
   EXPECT_TRUE(choice.decided);
-  EXPECT_GT(term(choice, "momentum.gap"), 0);
+  EXPECT_GT(term(choice, "momentum.turn"), 0);
   EXPECT_FALSE(controller->needs_product());
 }
 
+// The same cluster, rate and gradients: without momentum |v| = eta |g|, with 0.9 up to ten times
+// that.
 TEST(KRule, MomentumRaisesK) {
-  const ArrivalModel alike = cluster(Clock::kAlike, 32), machines = cluster(Clock::kMachines, 32);
-  for (const ArrivalModel* arrivals : {&alike, &machines}) {
-    KInputs in = typical(32, arrivals);
+  for (const Clock clock : {Clock::kAlike, Clock::kMachines, Clock::kSlowDowns}) {
+    const ArrivalModel arrivals = cluster(clock, 32);
+    KInputs in = typical(32, &arrivals);
     in.momentum = 0;
+    in.momentum_norm = in.step_norm = 0.014;
     const int without = settled("", in);
     in.momentum = 0.9;
+    in.momentum_norm = in.step_norm = 0.14;
     EXPECT_LT(without, settled("", in));
+  }
+  // Even at an equal |v|: with momentum the first step of a late gradient is longer.
+  const ArrivalModel machines = cluster(Clock::kMachines, 32);
+  KInputs in = typical(32, &machines);
+  in.momentum = 0;
+  const int without = settled("", in);
+  in.momentum = 0.9;
+  EXPECT_LT(without, settled("", in));
+}
+
+TEST(KRule, NoiseRaisesK) {
+  for (const Clock clock : {Clock::kMachines, Clock::kSlowDowns}) {
+    const ArrivalModel arrivals = cluster(clock, 32);
+    KInputs in = typical(32, &arrivals);
+    const int before = settled("", in);
+    in.noise *= 10;
+    EXPECT_GT(settled("", in), before);
   }
 }
 
-TEST(KRule, NoiseLowersKWhereLateGradientsKeepTheirWeight) {
-  const ArrivalModel alike = cluster(Clock::kAlike, 32);
-  KInputs in = typical(32, &alike);
-  const int before = settled("", in);
-  in.noise *= 10;
-  EXPECT_LT(settled("", in), before);
+// Where goodput_lag with c = 0.04 went in the prototype: 29, 8 and 10.7 of 32. Scores are flat
+// below the best, so the bounds are wide.
+TEST(KRule, TypicalInputsGiveTheKnownKOnThreeClocks) {
+  const auto mean_k = [](Clock clock) {
+    double sum = 0;
+    for (int seed = 1; seed <= 5; ++seed) {
+      const ArrivalModel arrivals = cluster(clock, 32, seed);
+      sum += settled("", typical(32, &arrivals));
+    }
+    return sum / 5;
+  };
+  EXPECT_GE(mean_k(Clock::kAlike), 24);
+  EXPECT_NEAR(mean_k(Clock::kMachines), 10, 6);
+  EXPECT_NEAR(mean_k(Clock::kSlowDowns), 16, 10);
 }
 
 TEST(KRule, NoiseRaisesKWhereLateGradientsAreDropped) {
   const ArrivalModel machines = cluster(Clock::kMachines, 32);
   KInputs in = typical(32, &machines);
   in.play.late_dropped = true;
-  in.noise = 3;
   const int before = settled("", in);
   in.noise *= 10;
   EXPECT_GT(settled("", in), before);
@@ -178,12 +204,26 @@ TEST(KRule, StragglersAreLeftOut) {
   EXPECT_LE(settled("", typical(8, &spread)), 6);
 }
 
-TEST(KRule, MomentumThatOutrunsTheStepsRaisesK) {
+TEST(KRule, TheRateMovesKBothWays) {
   const ArrivalModel machines = cluster(Clock::kMachines, 32);
   KInputs in = typical(32, &machines);
   const int before = settled("", in);
   in.momentum_norm *= 4;  // the rate was raised
   EXPECT_GT(settled("", in), before);
+  in.momentum_norm /= 40;  // and fell to a tenth of what it was at first
+  EXPECT_LT(settled("", in), before);
+}
+
+TEST(KRule, KStaysUntilSomethingIsMeasured) {
+  const ArrivalModel machines = cluster(Clock::kMachines, 32), unknown;
+  KInputs in = typical(32, &machines);
+  in.momentum_norm = 0;
+  EXPECT_EQ(settled("k: 20", in), 20);
+  in = typical(32, &unknown);
+  EXPECT_EQ(settled("k: 20", in), 20);
+  in = typical(32, &machines);
+  in.noise_known = false;  // times and gap are enough
+  EXPECT_LT(settled("k: 32", in), 32);
 }
 
 TEST(KRule, MomentumReadsWhatItIsTold) {

@@ -22,7 +22,7 @@ class Play {
       : samples_(samples),
         k_(k),
         options_(options),
-        steps_(samples.size()),
+        places_(samples.size()),
         begun_(samples.size()) {
     for (size_t worker = 0; worker < samples.size(); ++worker) begin(worker, 0);
   }
@@ -33,17 +33,26 @@ class Play {
     const int64_t rounds = std::max<int64_t>(kLeastRounds, kCountedSteps * n / k_);
     for (int64_t i = 0; i < warm_up; ++i) round();
     const double from = published_;
-    lag_ = 0;
+    late_.clear();
     for (int64_t i = 0; i < rounds; ++i) round();
     Forecast out;
     const double seconds = published_ - from, count = static_cast<double>(rounds);
     out.round_seconds = seconds / count;
     out.throughput = seconds > 0 ? count * k_ / seconds : 0;
-    out.lag = static_cast<double>(lag_) / (count * k_);
+    for (size_t r = 0; r < late_.size(); ++r) {
+      out.late.push_back(static_cast<double>(late_[r]) / (count * k_));
+      out.lag += out.late[r] * static_cast<double>(r);
+    }
     return out;
   }
 
  private:
+  // Where a worker is in its samples: the next one, and how many are left of this pass.
+  struct Place {
+    size_t next = 0, left = 0;
+    uint32_t pass = 0;
+  };
+
   void begin(size_t worker, double now) {
     begun_[worker] = version_;
     arrivals_.push(now + next_step(worker), worker);
@@ -52,10 +61,16 @@ class Play {
   // Each pass goes through all samples once, from a place that depends on worker and pass.
   double next_step(size_t worker) {
     const std::vector<double>& samples = samples_[worker];
-    const size_t n = samples.size(), step = steps_[worker]++;
-    const auto pass = static_cast<uint32_t>(step / n);
-    const size_t place = philox4x32({pass, static_cast<uint32_t>(worker), 0, 0}, kPlayKey)[0];
-    return samples[(step + place) % n];
+    Place& place = places_[worker];
+    if (place.left == 0) {
+      place.left = samples.size();
+      const uint32_t word =
+          philox4x32({place.pass++, static_cast<uint32_t>(worker), 0, 0}, kPlayKey)[0];
+      place.next = word % samples.size();
+    }
+    --place.left;
+    if (place.next == samples.size()) place.next = 0;
+    return samples[place.next++];
   }
 
   void round() {
@@ -68,7 +83,9 @@ class Play {
         begin(worker, server_free_);
         continue;
       }
-      lag_ += version_ - begun_[worker];
+      const auto lag = static_cast<size_t>(version_ - begun_[worker]);
+      if (lag >= late_.size()) late_.resize(lag + 1);
+      ++late_[lag];
       waiting_.push_back(worker);
     }
     server_free_ += options_.service.per_round;
@@ -81,10 +98,11 @@ class Play {
   const int k_;
   const PlayOptions& options_;
   EventQueue<size_t> arrivals_;
-  std::vector<size_t> steps_;    // by worker: steps begun
+  std::vector<Place> places_;    // by worker
   std::vector<int64_t> begun_;   // by worker: version of the weights it computes with
   std::vector<size_t> waiting_;  // for the next publication
-  int64_t version_ = 0, lag_ = 0;
+  std::vector<int64_t> late_;    // gradients by the rounds they were late
+  int64_t version_ = 0;
   double server_free_ = 0, published_ = 0;
 };
 

@@ -39,6 +39,7 @@ struct Forecast {
   double throughput = 0;     // gradients that count, per second; 0: nothing is known
   double round_seconds = 0;  // from one publication to the next
   double lag = 0;            // rounds that a counted gradient is late, on average
+  std::vector<double> late;  // [r]: share of the counted gradients that are r rounds late
 };
 
 struct PlayOptions {

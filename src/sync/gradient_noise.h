@@ -12,8 +12,11 @@
 // A round of k = 1 has no degree of freedom: it says nothing and changes nothing. While k stays at
 // 1 the estimate of the last larger round stands.
 //
-// Only gradients of the round's own weights may be fed: a late one also carries how far the weights
-// have moved since, and would count as noise.
+// Only gradients of the SAME weights may be fed together: others also differ by how far the weights
+// have moved between them, and would count as noise. They need not be on time. Where late gradients
+// count, few are: of equal workers with k = N/4 every gradient is three rounds late, and those that
+// began together still arrive together. So feed each group of two or more gradients of a round that
+// have one version (or only the largest group, to save the sums of the others).
 //
 // Thread safety: none, its owner's thread. Reference: McCandlish et al., "An empirical model of
 // large-batch training", 2018, for the two estimators; the weighting over rounds is kinet's own.
@@ -29,8 +32,8 @@ class GradientNoise {
   // `horizon`: degrees of freedom after which a round has faded to 1/e.
   explicit GradientNoise(double horizon = 256) : horizon_(horizon) {}
 
-  // One round: |g_i|^2 of its fresh gradients, and |gbar|^2 of their plain mean. Returns whether
-  // the round said something: false for fewer than two gradients or numbers that are not finite.
+  // One group: |g_i|^2 of its gradients, and |gbar|^2 of their plain mean. Returns whether the
+  // group said something: false for fewer than two gradients or numbers that are not finite.
   bool add(std::span<const double> gradient_norms2, double mean_norm2);
 
   // Enough was seen to decide with: kEnough degrees of freedom.

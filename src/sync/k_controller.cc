@@ -50,7 +50,7 @@ int KController::start(int live) {
 }
 
 bool KController::due(const KInputs& inputs) const {
-  if (inputs.live != live_) return true;
+  if (inputs.live != live_ || decided_ < 0) return true;
   if (inputs.round <= decided_) return false;
   int64_t interval = options_.interval;
   if (interval == 0) interval = std::max(1, kIterations * inputs.live / std::max(1, inputs.k));
@@ -63,7 +63,7 @@ int KController::steady(const KProposal& proposal, const KInputs& inputs) const 
   const bool worth = proposal.gain >= 0 ? proposal.gain >= options_.gain
                                         : std::abs(wanted - inputs.k) >= kLeastChange * inputs.k;
   if (!worth) return inputs.k;
-  return std::max(wanted, (inputs.k + 1) / 2);
+  return std::clamp(wanted, (inputs.k + 1) / 2, 2 * inputs.k);
 }
 
 KChoice KController::next(KInputs inputs) {

@@ -1,17 +1,17 @@
 // Decides k: asks the rules of sync_param, takes the largest answer, and keeps it steady.
 //
-// A decision is due every `k_interval` rounds, and at once when the number of live workers changed:
+// A decision is due after the first round, then every `k_interval` rounds, and at once when the
+// number of live workers changed:
 //   - never more than the live workers: a death lowers a k that counted on all of them at once
 //   - hysteresis: a new k must promise a gain of at least `k_gain` over the present one; a rule
 //   that
 //     cannot say what it gains must ask for a change of at least a tenth of k
-//   - downwards at most by half in one decision, upwards at once. A k that is too small lets the
-//     gap grow until training diverges; one that is too large costs time only.
+//   - at most half or twice the k in one decision
 //   - k_min <= k <= k_max, as far as the live workers go
 // Rules that bring their own steps (fixed, sign) are followed exactly.
 //
-// A run with k_gain 0.02, k 8, N 32: a rule promises 1.5 % for k 7: kept. It promises 3 % for k 2:
-// k becomes 4. At the next decision it promises 2.5 % for k 2: k becomes 2. A worker dies while
+// A run with k_gain 0.05, k 8, N 32: a rule promises 3 % for k 7: kept. It promises 8 % for k 2:
+// k becomes 4. At the next decision it promises 6 % for k 2: k becomes 2. A worker dies while
 // k is 32: k becomes 31 at once, and the rules are asked.
 //
 // Thread safety: none, its owner's thread. Nothing here reads a clock or a random device.
@@ -37,7 +37,7 @@ struct KControllerOptions {
   int start = 0;         // k of the first round; 0: all workers
   int min = 1, max = 0;  // 0: all workers
   int interval = 0;      // rounds between decisions; 0: as many as make two iterations
-  double gain = 0.02;    // least promised gain for which k changes
+  double gain = 0.05;    // least promised gain for which k changes
 };
 
 class KController {

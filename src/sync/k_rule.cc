@@ -15,7 +15,7 @@ void KRule::restore(std::span<const double> state) {
 }
 
 std::vector<int> candidate_ks(int live, int present) {
-  constexpr int kAll = 16;         // up to here every k
+  constexpr int kAll = 8;          // up to here every k
   constexpr double kRatio = 1.25;  // then: a change of k by less is not worth a play
   std::vector<int> out;
   for (int k = 1; k <= std::min(live, kAll); ++k) out.push_back(k);
@@ -28,15 +28,23 @@ std::vector<int> candidate_ks(int live, int present) {
 }
 
 KProposal best_of(const std::vector<KScore>& scores, int present) {
-  KScore best;
-  double now = 0;
+  return largest_within(0, scores, present);
+}
+
+KProposal largest_within(double slack, const std::vector<KScore>& scores, int present) {
+  double best = 0, now = 0;
   for (const KScore& score : scores) {
-    if (score.score >= best.score) best = score;
+    best = std::max(best, score.score);
     if (score.k == present) now = score.score;
   }
   KProposal out;
-  out.k = best.score > 0 ? best.k : present;
-  if (best.score > 0 && now > 0) out.gain = best.score / now - 1;
+  out.k = present;
+  if (!(best > 0)) return out;
+  for (const KScore& score : scores) {
+    if (score.score < (1 - slack) * best) continue;
+    out.k = score.k;
+    out.gain = now > 0 ? std::max(0.0, score.score / now - 1) : -1;
+  }
   return out;
 }
 

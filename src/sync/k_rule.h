@@ -40,9 +40,9 @@ struct KInputs {
 
   double momentum = 0;       // gamma
   double rate = 0;           // eta, mean over the workers
-  double momentum_norm = 0;  // |v|
+  double momentum_norm = 0;  // |v| of the mean of the workers' momenta; 0: not known yet
   double step_norm = 0;      // s, averaged over some iterations; 0: not known yet
-  double weight_norm = 0;    // |theta|
+  double weight_norm = 0;    // |theta|; 0: not known yet
 
   double loss_first = 0, loss_now = 0;  // F of the first rounds and of the last ones; 0: unknown
 
@@ -101,8 +101,8 @@ bool register_k_rule() {
 
 // ---- for rules ----------------------------------------------------------------------------------
 
-// All k up to 16; beyond, a dozen and a half in geometric steps, and N-1, N-2, N-4, because leaving
-// out a few stragglers is what most clusters need. `present` is always among them. Ascending.
+// All k up to 8; beyond, geometric steps of a quarter, and N-1, N-2, N-4, because leaving out a few
+// stragglers is what most clusters need. `present` is always among them. Ascending.
 std::vector<int> candidate_ks(int live, int present);
 
 // The k of the largest score, the larger one of equals; its gain over the present k.
@@ -111,6 +111,8 @@ struct KScore {
   double score = 0;
 };
 KProposal best_of(const std::vector<KScore>& scores, int present);
+// The largest k whose score is at least 1 - slack of the best one. REQUIRES: ascending k
+KProposal largest_within(double slack, const std::vector<KScore>& scores, int present);
 
 // The least k that is not below a real number, in 1 .. live; not a number stands for live. What
 // rounding put above a whole number counts as that number.

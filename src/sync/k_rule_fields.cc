@@ -62,7 +62,7 @@ std::vector<Field> k_rule_fields() {
       uint_field("k_max", "0", "largest k that a rule may choose; 0: the live workers"),
       uint_field("k_interval", "0",
                  "rounds between two decisions about k; 0: as many as make two iterations"),
-      float_field("k_gain", "0.02",
+      float_field("k_gain", "0.05",
                   "k changes only for a predicted gain of at least this share of the speed")};
   const KRuleRegistry& registry = KRuleRegistry::instance();
   for (const std::string& name : registry.names()) {

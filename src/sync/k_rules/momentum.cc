@@ -1,49 +1,60 @@
-// The default: speed against the gap that momentum opens, both measured.
+// The default: speed against the harm of late gradients, which is measured from momentum and noise.
 //
-// Equation:  k = argmax_j  throughput(j) / (1 + c lag(j)),      lag(j) = N/j - 1  rounds
-//            c = c0 gap / (1 + noise),   gap = |v| / ((1-gamma) s),   noise = T / (N G2)
-// It is goodput_lag with the constant price of lag replaced by a measured one:
-//   gap     how many recent steps the weights still move when no gradient comes any more: what a
-//           late gradient misses. About 1/(1-gamma) in steady state, more while momentum outruns
-//           the steps (a rate that was raised), less after the rate fell.
-//   noise   of one iteration's mean gradient, relative to the true one. A late gradient is wrong by
-//           the turn of the true gradient over the gap; where the noise of the iteration is larger
-//           than the gradient, that error drowns in it and lag costs less. So more noise chooses a
-//           SMALLER k where every gradient has weight 1/N whatever k is (look-ahead, ordered).
+// Equation:  k        = the largest j whose score is within kSlack of the best
+//            score(j) = throughput(j) * mean over the gradients i of 1 / (1 + turn lag_i)
+//            turn     = running mean of sqrt(1 + noise) gap / h
+//            gap      = (1 + gamma) |v| / ((1 - gamma^t) |theta|),   noise = T / (N G2)
+//            lag_i    = (rounds that i is late) * j/N   iterations; 1 - j/N on average
+//
+// throughput and the lags come from the what-if play of the recent step times (arrival_model.h), so
+// a cluster whose fast workers give most of the gradients, and give them early, may have a small k
+// where one of equal workers, all of them late by the same time, may not.
+//
+// While a gradient is under way the weights move: |v| is how far momentum carries them in an
+// iteration (1 - gamma^t: while it is still growing, t iterations after the start, it counts as
+// grown), and the gradient's first step is (1 + gamma) eta g. Over a gap of h, relative to the
+// weights, the true gradient turns by about its own length; 1 / (1 + gap/h) is what Gap-Aware
+// grants a late gradient.
+//   momentum  more of it, or a larger rate, opens the gap: k rises. When the rate falls, k falls.
+//   noise     T/(N G2) is that of an iteration's mean gradient. The weights wander by signal and
+//             noise alike, but only the signal is progress: seen from the true gradient, the same
+//             gap is larger by sqrt(1 + noise). k rises with noise (measured so: docs/k_rules.md).
+//   slack     scores are flat near the best, and the smaller of two equal k is nearer to
+//   divergence.
 // Where only the k gradients of a round are averaged (play.late_dropped), k also sets the noise of
-// a step, and the score has the factor  (1 + T/(N G2)) / (1 + T/(j G2)):  more noise then chooses a
-// LARGER k.
+// a step: the score has the factor (1 + T/(N G2)) / (1 + T/(j G2)), and no turn, as none comes
+// late.
 //
 // Switches (k_reads) for ablations: times, gap, noise, or all. Without times the workers are taken
-// for alike with exponential step times; without gap, gap = 10 (momentum 0.9 in steady state);
-// without noise, noise = 0.
-// Reference: kinet's own. docs/k_rules.md has the experiments that chose c0.
+// for alike with exponential step times; without gap it is kTypicalGap; without noise it is 0.
+// Reference: kinet's own; that staleness is to be measured as a gap in weights: Barkai et al.,
+// "Gap-Aware", ICLR 2020.
 #include <algorithm>
+#include <cmath>
 
+#include "src/base/check.h"
 #include "src/sync/k_rule.h"
 
 namespace kinet {
 namespace {
 
-constexpr double kSteadyGap = 10;    // 1/(1 - 0.9)
-constexpr double kDrowned = 1e6;     // noise when the signal is lost in it
-constexpr double kLargestGap = 1e3;  // of a step that has stopped
+constexpr double kSlack = 0.03;         // of the best score
+constexpr double kIterations = 4;       // over which turn is averaged: |v| itself needs 1/(1-gamma)
+constexpr double kTypicalGap = 0.0133;  // in the middle of the runs of docs/k_rules.md
+constexpr double kDrowned = 1e6;        // noise when the signal is lost in it
 
 class MomentumK : public KRule {
  public:
-  explicit MomentumK(const Params& p) : cost_(positive(p, "k_gap_cost")) {
-    const std::vector<std::string> reads = p.get_strings("k_reads");
-    const auto has = [&](const char* name) {
-      return std::any_of(reads.begin(), reads.end(),
-                         [&](const std::string& r) { return r == name || r == "all"; });
-    };
-    times_ = has("times");
-    gap_ = has("gap");
-    noise_ = has("noise");
-    for (const std::string& r : reads) {
-      if (r == "times" || r == "gap" || r == "noise" || r == "all") continue;
-      fail_at(p.where("k_reads"),
-              "k_reads \"" + r + "\" is not known\nhint: known are times, gap, noise, all");
+  explicit MomentumK(const Params& p) : half_(positive(p, "k_gap_half")) {
+    for (const std::string& what : p.get_strings("k_reads")) {
+      const bool all = what == "all";
+      if (!all && what != "times" && what != "gap" && what != "noise") {
+        fail_at(p.where("k_reads"),
+                "k_reads \"" + what + "\" is not known\nhint: known are times, gap, noise, all");
+      }
+      times_ |= all || what == "times";
+      gap_ |= all || what == "gap";
+      noise_ |= all || what == "noise";
     }
   }
 
@@ -52,30 +63,28 @@ class MomentumK : public KRule {
     type.name = "momentum";
     type.help = "gradients per second against the measured gap and noise";
     type.fields = {
-        float_field("k_gap_cost", "0.004",
-                    "momentum: the share of its worth that a gradient loses with each round it is "
-                    "late, for each step of gap"),
+        float_field("k_gap_half", "0.025",
+                    "momentum: h, the gap (move of the weights during the lag over their norm) at "
+                    "which a late gradient is worth half of one on time; smaller chooses larger k"),
         repeated(string_field("k_reads", "all",
                               "momentum: what it reads, for ablations: times, gap, noise, all"))};
     return type;
   }
 
+  void observe(const KInputs& in) override {
+    const double share = static_cast<double>(in.k) / in.live;  // of an iteration
+    iterations_ += share;
+    if (gap_ && !(in.momentum_norm > 0 && in.weight_norm > 0)) return;
+    const double turn = std::sqrt(1 + noise_of(in)) * gap_of(in) / half_;
+    if (!std::isfinite(turn)) return;
+    turn_ = turn_ < 0 ? turn : turn_ + (1 - std::exp(-share / kIterations)) * (turn - turn_);
+  }
+
   KProposal propose(const KInputs& in, KTerms& terms) const override {
-    if (times_ && (!in.arrivals || !in.arrivals->known(in.live))) return {in.k};
-    const ArrivalModel* arrivals = in.arrivals;
-    ArrivalModel alike;
-    if (!times_) arrivals = &(alike = exponential_workers(in.live));
-    const double gap = gap_of(in), noise = noise_of(in);
-    const double c = cost_ * gap / (1 + noise);
-    terms.insert(terms.end(), {{"gap", gap}, {"relative_noise", noise}, {"lag_cost", c}});
-    std::vector<KScore> scores;
-    for (const int k : candidate_ks(in.live, in.k)) {
-      const double lag = static_cast<double>(in.live) / k - 1;
-      const double worth = in.play.late_dropped ? (1 + noise) / (1 + noise * in.live / k) : 1;
-      scores.push_back(
-          {k, arrivals->forecast(in.live, k, in.play).throughput * worth / (1 + c * lag)});
-    }
-    const KProposal out = best_of(scores, in.k);
+    if (turn_ < 0 || (times_ && (!in.arrivals || !in.arrivals->known(in.live)))) return {in.k};
+    terms.insert(terms.end(), {{"relative_noise", noise_of(in)}, {"turn", turn_}});
+    const std::vector<KScore> scores = score_all(in);
+    const KProposal out = largest_within(kSlack, scores, in.k);
     for (const KScore& score : scores) {
       if (score.k == out.k) terms.emplace_back("score", score.score);
       if (score.k == in.k) terms.emplace_back("score_before", score.score);
@@ -83,12 +92,36 @@ class MomentumK : public KRule {
     return out;
   }
 
+  std::vector<double> state() const override { return {turn_, iterations_}; }
+  void restore(std::span<const double> state) override {
+    KINET_CHECK(state.size() == 2, "the saved state of k_rule momentum has {} numbers, not 2",
+                state.size());
+    turn_ = state[0];
+    iterations_ = state[1];
+  }
+
  private:
+  std::vector<KScore> score_all(const KInputs& in) const {
+    const ArrivalModel reference = times_ ? ArrivalModel() : exponential_workers(in.live);
+    const ArrivalModel& arrivals = times_ ? *in.arrivals : reference;
+    const double noise = noise_of(in);
+    std::vector<KScore> scores;
+    for (const int k : candidate_ks(in.live, in.k)) {
+      const double share = static_cast<double>(k) / in.live;
+      const Forecast forecast = arrivals.forecast(in.live, k, in.play);
+      double worth = in.play.late_dropped ? 1 / (share + noise) : 0;
+      for (size_t r = 0; r < forecast.late.size() && !in.play.late_dropped; ++r) {
+        worth += forecast.late[r] / (1 + turn_ * share * static_cast<double>(r));
+      }
+      scores.push_back({k, forecast.throughput * worth});
+    }
+    return scores;
+  }
+
   double gap_of(const KInputs& in) const {
-    if (!gap_) return kSteadyGap;
-    const double whole = 1 / std::max(1e-3, 1 - in.momentum);
-    if (!(in.step_norm > 0)) return whole;  // nothing measured yet: as in steady state
-    return std::min(kLargestGap, whole * in.momentum_norm / in.step_norm);
+    if (!gap_) return kTypicalGap;
+    const double grown = 1 - std::pow(in.momentum, std::max(1.0, iterations_));
+    return (1 + in.momentum) * in.momentum_norm / (grown * in.weight_norm);
   }
 
   double noise_of(const KInputs& in) const {
@@ -97,8 +130,10 @@ class MomentumK : public KRule {
     return std::min(kDrowned, std::max(0.0, in.noise / (in.live * in.signal)));
   }
 
-  double cost_;  // c0
-  bool times_ = true, gap_ = true, noise_ = true;
+  double half_;  // h
+  bool times_ = false, gap_ = false, noise_ = false;
+  double turn_ = -1;       // per iteration of lag; -1: nothing measured yet
+  double iterations_ = 0;  // t
 };
 
 KINET_REGISTER_K_RULE(MomentumK);
