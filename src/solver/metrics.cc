@@ -229,14 +229,15 @@ RunHistory read_metrics(const std::filesystem::path& path) {
   RunHistory history;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
+    if (const auto round = parse_round(line)) {
+      history.rounds.add(*round);
+      continue;
+    }
     const Json record = Json::parse(line, nullptr, false);
     if (!record.is_object()) continue;
     const std::string type = record.value("type", "");
     if (type == "start") history.begin(start_from_json(record));
     if (type == "train") history.displays.push_back(display_from_json(record));
-    if (type == "round") {
-      if (const auto round = parse_round(line)) history.rounds.add(*round);
-    }
     if (type == "test") history.tests.push_back(test_from_json(record));
   }
   return history;

@@ -13,6 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kBegin = R"({"type":"round",)";
+
 // JSON has no NaN or Inf: null stands for both.
 std::string shown(double v) { return std::isfinite(v) ? fmt::format("{:.6g}", v) : "null"; }
 std::string exact(double v) { return std::isfinite(v) ? fmt::format("{}", v) : "null"; }
@@ -53,9 +55,9 @@ RoundRecord round_of(const Json& j) {
 }  // namespace
 
 std::string round_line(const RoundRecord& r) {
-  std::string out = fmt::format(
-      R"({{"type":"round","round":{},"iteration":{},"seconds":{},"k":{},"live":{},"loss":{})",
-      r.round, exact(r.iteration), exact(r.seconds), r.k, r.live, shown(r.loss));
+  std::string out =
+      fmt::format(R"({}"round":{},"iteration":{},"seconds":{},"k":{},"live":{},"loss":{})", kBegin,
+                  r.round, exact(r.iteration), exact(r.seconds), r.k, r.live, shown(r.loss));
   out += R"(,"members":[)";
   for (size_t i = 0; i < r.members.size(); ++i) {
     const RoundRecord::Member& m = r.members[i];
@@ -81,6 +83,7 @@ std::string round_line(const RoundRecord& r) {
 }
 
 std::optional<RoundRecord> parse_round(const std::string& line) {
+  if (!line.starts_with(kBegin)) return std::nullopt;  // most lines of other types end here
   try {
     const Json j = Json::parse(line, nullptr, false);
     if (!j.is_object() || j.value("type", "") != "round") return std::nullopt;
