@@ -59,7 +59,7 @@ TEST(LrSearchMethods, FindTheStepOfAQuadratic) {
         SCOPED_TRACE(fmt::format("{} mu {} base_lr {}", method, momentum, base_lr));
         const double best = 0.1;  // the rate whose whole step r is 2 (1 - c) / h
         LrSearchOptions options = options_for(method, base_lr, momentum);
-        const double h = 2 * (1 - options.sufficient) * (1 - momentum) / best;
+        const double h = 2 * (1 - options.sufficient) / (best * steps_of_momentum(options));
         LrSearch search(options);
         LineProbe probe = quadratic(h);
         search.search(probe);
@@ -69,6 +69,14 @@ TEST(LrSearchMethods, FindTheStepOfAQuadratic) {
       }
     }
   }
+}
+
+TEST(LrSearchMethods, AStepIsAsLongAsMomentumMakesIt) {
+  LrSearchOptions options = options_for("armijo", 1, 0.5);
+  options.horizon = 3;
+  EXPECT_DOUBLE_EQ(steps_of_momentum(options), 1 + 0.5 + 0.25);
+  options.momentum = 0;
+  EXPECT_DOUBLE_EQ(steps_of_momentum(options), 1);
 }
 
 TEST(LrSearchMethods, StayWithinTheBounds) {
@@ -138,16 +146,21 @@ TEST(LrSearchMethods, HypergradientFollowsTheAgreement) {
   EXPECT_NEAR(search.multiplier(), std::exp(0.01 - 0.02), 1e-12);
 }
 
-TEST(LrSearch, LaterSearchesAreAveragedInTheLogarithm) {
+// The n-th search weighs 1 / n, but not less than `smoothing`.
+TEST(LrSearch, SearchesAreAveragedInTheLogarithm) {
   LrSearchOptions options = options_for("barzilai_borwein", 1);
   options.smoothing = 0.25;
   LrSearch search(options);
-  LineProbe first = quadratic(0.9);
-  search.search(first);  // 2 (1 - 0.1) / 0.9 = 2
-  EXPECT_NEAR(search.multiplier(), 2, 1e-6);
-  LineProbe second = quadratic(0.225);
-  search.search(second);  // 8
-  EXPECT_NEAR(std::log2(search.multiplier()), 0.75 * 1 + 0.25 * 3, 1e-6);
+  const auto find = [&](double rate) {
+    LineProbe probe = quadratic(2 * (1 - options.sufficient) / rate);
+    search.search(probe);
+    return std::log2(search.multiplier());
+  };
+  EXPECT_NEAR(find(2), 1, 1e-6);
+  EXPECT_NEAR(find(8), 2, 1e-6);
+  EXPECT_NEAR(find(4), 2, 1e-6);
+  EXPECT_NEAR(find(16), 2.5, 1e-6);
+  EXPECT_NEAR(find(32), 0.75 * 2.5 + 0.25 * 5, 1e-6);
 }
 
 // A clock that is told what everything takes: a step three units, a pass of a search one and a
@@ -189,6 +202,7 @@ TEST(LrSearch, ItsShareOfTheTimeIsHeld) {
 TEST(LrSearch, IntervalsGrow) {
   LrSearchOptions options = options_for("armijo", 0.1);
   options.every = 100;
+  options.growth = 2;
   LrSearch search(options);
   std::vector<int64_t> at;
   for (int64_t step = 0; step < 500; ++step) {

@@ -27,7 +27,7 @@ class Armijo : public LrMethod {
 
   double propose(LrProbe& probe, double rate, bool first) const override {
     if (!(probe.slope() > 0) || !std::isfinite(probe.loss())) return 0;
-    const double whole = 1 / (1 - options_.momentum);  // r of a rate of 1
+    const double whole = steps_of_momentum(options_);  // r of a rate of 1
     const double low = options_.base_lr / options_.bounds,
                  high = options_.base_lr * options_.bounds;
     const double factor = first ? 4 : 2;

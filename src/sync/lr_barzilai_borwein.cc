@@ -30,7 +30,7 @@ class BarzilaiBorwein : public LrMethod {
 
   double propose(LrProbe& probe, double rate, bool first) const override {
     if (!(probe.slope() > 0) || !std::isfinite(probe.loss())) return 0;
-    const double whole = 1 / (1 - options_.momentum);
+    const double whole = steps_of_momentum(options_);
     const auto lowers = [&](double eta) { return probe.loss_at(eta * whole) <= probe.loss(); };
     const double low = options_.base_lr / options_.bounds;
     const auto shorter = [&](double eta) { return std::max(eta / kShorter, std::sqrt(eta * low)); };

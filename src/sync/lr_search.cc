@@ -31,6 +31,10 @@ std::string method_help() {
 
 }  // namespace
 
+double steps_of_momentum(const LrSearchOptions& options) {
+  return (1 - std::pow(options.momentum, options.horizon)) / (1 - options.momentum);
+}
+
 LrSearch::LrSearch(const LrSearchOptions& options)
     : options_(options),
       method_(LrMethodRegistry::instance().find(options.method)->make(options)) {}
@@ -45,9 +49,9 @@ void LrSearch::search(LrProbe& probe) {
   if (std::isfinite(found) && found > 0) {
     const double limit = std::log(options_.bounds);
     const double log_found = std::clamp(std::log(found / options_.base_lr), -limit, limit);
-    const double weight = first || method_->every_step() ? 1 : options_.smoothing;
+    const double share = 1 / static_cast<double>(++state_.searches);
+    const double weight = method_->every_step() ? 1 : std::max(share, options_.smoothing);
     state_.log_multiplier += weight * (log_found - state_.log_multiplier);
-    ++state_.searches;
   }
   state_.next = next_search();
 }
@@ -69,15 +73,20 @@ const MessageType& lr_search_fields() {
       "lr_search_param",
       "Every worker looks for its own learning rate along its mini-batch, around the schedule.",
       {enum_field("method", method_values(), "none", method_help()),
-       uint_field("every", "50", "most iterations between two searches; they begin with 1"),
-       float_field("growth", "2", "each interval is so many times the one before, at least 1"),
+       uint_field("every", "1000", "most iterations between two searches; they begin with 1"),
+       float_field("growth", "1.5", "each interval is so many times the one before, at least 1"),
        float_field("bounds", "64", "the rate stays within schedule / bounds and schedule * bounds"),
-       float_field("smoothing", "0.3",
-                   "weight of a new search against all before, in the logarithm, (0, 1]"),
+       float_field("smoothing", "0.1",
+                   "least weight of a new search against all before, in the logarithm, (0, 1]; the "
+                   "n-th has at least 1 / n"),
        float_field("budget", "0.1", "largest share of the passes that searches may take, (0, 1]"),
        float_field("sufficient", "0.1",
                    "armijo and barzilai_borwein: share of the decrease that the slope promises "
                    "which a step must reach, [0, 1); more is more careful"),
+       float_field(
+           "horizon", "4",
+           "armijo and barzilai_borwein: a step is tried as long as momentum makes it in so "
+           "many updates, at least 1"),
        float_field("sensitivity", "0.02",
                    "hypergradient: relative change of the rate in a step when gradient and last "
                    "update are parallel")}};
@@ -96,6 +105,7 @@ LrSearchOptions read_lr_search(const Params& solver, Diagnostics& diagnostics) {
   o.smoothing = p.get_double("smoothing");
   o.budget = p.get_double("budget");
   o.sufficient = p.get_double("sufficient");
+  o.horizon = p.get_double("horizon");
   o.sensitivity = p.get_double("sensitivity");
   const auto want = [&](bool condition, const char* field, const char* range) {
     if (!condition) diagnostics.error(p.where(field), fmt::format("{} must be {}", field, range));
@@ -106,6 +116,7 @@ LrSearchOptions read_lr_search(const Params& solver, Diagnostics& diagnostics) {
   want(o.smoothing > 0 && o.smoothing <= 1, "smoothing", "above 0 and at most 1");
   want(o.budget > 0 && o.budget <= 1, "budget", "above 0 and at most 1");
   want(o.sufficient >= 0 && o.sufficient < 1, "sufficient", "at least 0 and below 1");
+  want(o.horizon >= 1, "horizon", "at least 1");
   want(o.sensitivity > 0 && o.sensitivity < 1, "sensitivity", "above 0 and below 1");
   const std::string type = solver.get_string("type");
   if (o.method == "none") return o;

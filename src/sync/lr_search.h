@@ -9,8 +9,8 @@
 //   of those of (steps so far + every). Passes are counted, not timed: a run repeats itself bit for
 //   bit, and workers with the same settings search in the same step, so none waits for another.
 // How: a method (one file each, lr_*.cc) proposes a rate. It is held within base_lr / bounds and
-//   base_lr * bounds and, after the first one, averaged geometrically:
-//     log m  <-  (1 - smoothing) log m + smoothing log(proposal / base_lr)
+//   base_lr * bounds and averaged geometrically, the n-th search with weight a:
+//     log m  <-  (1 - a) log m + a log(proposal / base_lr),   a = max(1 / n, smoothing)
 //
 // Thread safety: one thread, the worker's.
 // Invariants: 1 / bounds <= m <= bounds. What is decided depends on the mini-batch, the weights and
@@ -42,10 +42,10 @@ class LrProbe {
 struct LrSearchOptions {
   std::string method = "none";
   double base_lr = 0, momentum = 0;
-  int64_t every = 50;
-  double growth = 2, bounds = 64, smoothing = 0.3, budget = 0.1;
-  double sufficient = 0.1;    // armijo, barzilai_borwein
-  double sensitivity = 0.02;  // hypergradient
+  int64_t every = 1000;
+  double growth = 1.5, bounds = 64, smoothing = 0.1, budget = 0.1;
+  double sufficient = 0.1, horizon = 4;  // armijo, barzilai_borwein
+  double sensitivity = 0.02;             // hypergradient
 };
 
 // All that a search remembers; saved in snapshots.
@@ -54,8 +54,11 @@ struct LrSearchState {
   int64_t step = 0;  // gradients computed since the search began
   int64_t next = 0;  // step of the next search
   int64_t searches = 0, passes = 0;
-  bool operator==(const LrSearchState&) const = default;
 };
+
+// How far momentum carries a gradient in the next `horizon` updates, per unit of rate:
+//   1 + mu + mu^2 + ... = (1 - mu^horizon) / (1 - mu)
+double steps_of_momentum(const LrSearchOptions& options);
 
 class LrMethod {
  public:
