@@ -49,6 +49,7 @@ LrSearchOptions options_for(const std::string& method, double base_lr, double mo
   o.method = method;
   o.base_lr = base_lr;
   o.momentum = momentum;
+  o.warmup = 1;
   return o;
 }
 
@@ -144,6 +145,18 @@ TEST(LrSearchMethods, HypergradientFollowsTheAgreement) {
   probe.aligned = -1;
   search.search(probe);
   EXPECT_NEAR(search.multiplier(), std::exp(0.01 - 0.02), 1e-12);
+}
+
+TEST(LrSearch, TheFirstStepsUseARisingPart) {
+  LrSearchOptions options = options_for("barzilai_borwein", 1);
+  options.warmup = 4;
+  LrSearch search(options);
+  LineProbe probe = quadratic(0.9);  // 2
+  search.search(probe);
+  for (const double part : {0.25, 0.5, 0.75, 1.0, 1.0}) {
+    search.advance();
+    EXPECT_NEAR(search.multiplier(), 2 * part, 1e-6);
+  }
 }
 
 // The n-th search weighs 1 / n, but not less than `smoothing`.
@@ -396,9 +409,10 @@ TEST_F(LrSearchSolver, EqualMultipliersAreAnotherRate) {
       " momentum: 0.9 weight_decay: 0.01 clip_gradients: 0.05 random_seed: 5 max_iter: 10 ";
   // Losses fall so slowly at these rates that every search stops at its upper bound.
   const auto search =
-      train(solver_text(net(), "base_lr: 1e-6" + rest +
-                                   "lr_search_param { method: 'armijo' bounds: 4 smoothing: 1 }" +
-                                   kNoSnapshot),
+      train(solver_text(
+                net(), "base_lr: 1e-6" + rest +
+                           "lr_search_param { method: 'armijo' bounds: 4 smoothing: 1 warmup: 1 }" +
+                           kNoSnapshot),
             2);
   const auto plain = train(solver_text(net(), "base_lr: 4e-6" + rest + kNoSnapshot), 2);
   ASSERT_EQ(search[0].error, "");

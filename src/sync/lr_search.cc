@@ -39,11 +39,14 @@ LrSearch::LrSearch(const LrSearchOptions& options)
     : options_(options),
       method_(LrMethodRegistry::instance().find(options.method)->make(options)) {}
 
-double LrSearch::multiplier() const { return std::exp(state_.log_multiplier); }
+double LrSearch::multiplier() const {
+  const auto steps = static_cast<double>(std::clamp<int64_t>(state_.step, 1, options_.warmup));
+  return std::exp(state_.log_multiplier) * (steps / static_cast<double>(options_.warmup));
+}
 
 void LrSearch::search(LrProbe& probe) {
   const bool first = state_.searches == 0;
-  const double rate = options_.base_lr * multiplier();
+  const double rate = options_.base_lr * std::exp(state_.log_multiplier);
   const double found = method_->propose(probe, rate, first);
   state_.passes += probe.passes();
   if (std::isfinite(found) && found > 0) {
@@ -79,6 +82,8 @@ const MessageType& lr_search_fields() {
        float_field("smoothing", "0.1",
                    "least weight of a new search against all before, in the logarithm, (0, 1]; the "
                    "n-th has at least 1 / n"),
+       uint_field("warmup", "20",
+                  "first iterations, in which a rising part of the found rate is used; 1: none"),
        float_field("budget", "0.1", "largest share of the passes that searches may take, (0, 1]"),
        float_field("sufficient", "0.1",
                    "armijo and barzilai_borwein: share of the decrease that the slope promises "
@@ -100,6 +105,7 @@ LrSearchOptions read_lr_search(const Params& solver, Diagnostics& diagnostics) {
   o.base_lr = solver.get_double("base_lr");
   o.momentum = solver.get_double("momentum");
   o.every = p.get_int("every");
+  o.warmup = p.get_int("warmup");
   o.growth = p.get_double("growth");
   o.bounds = p.get_double("bounds");
   o.smoothing = p.get_double("smoothing");
@@ -111,6 +117,7 @@ LrSearchOptions read_lr_search(const Params& solver, Diagnostics& diagnostics) {
     if (!condition) diagnostics.error(p.where(field), fmt::format("{} must be {}", field, range));
   };
   want(o.every >= 1, "every", "at least 1");
+  want(o.warmup >= 1, "warmup", "at least 1");
   want(o.growth >= 1, "growth", "at least 1");
   want(o.bounds > 1, "bounds", "more than 1");
   want(o.smoothing > 0 && o.smoothing <= 1, "smoothing", "above 0 and at most 1");

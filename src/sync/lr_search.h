@@ -11,10 +11,12 @@
 // How: a method (one file each, lr_*.cc) proposes a rate. It is held within base_lr / bounds and
 //   base_lr * bounds and averaged geometrically, the n-th search with weight a:
 //     log m  <-  (1 - a) log m + a log(proposal / base_lr),   a = max(1 / n, smoothing)
+//   In the first `warmup` steps a rising part of it is used, (step + 1) / warmup: at the initial
+//   weights the loss may be far flatter than a few updates later, and one search is no mean.
 //
 // Thread safety: one thread, the worker's.
-// Invariants: 1 / bounds <= m <= bounds. What is decided depends on the mini-batch, the weights and
-// the state alone.
+// Invariants: 1 / bounds <= m <= bounds, after the warm-up. What is decided depends on the
+// mini-batch, the weights and the state alone.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +46,8 @@ struct LrSearchOptions {
   double base_lr = 0, momentum = 0;
   int64_t every = 1000;
   double growth = 1.5, bounds = 64, smoothing = 0.1, budget = 0.1;
-  double sufficient = 0.1, horizon = 4;  // armijo, barzilai_borwein
+  int64_t warmup = 20;
+  double sufficient = 0.1, horizon = 3;  // armijo, barzilai_borwein
   double sensitivity = 0.02;             // hypergradient
 };
 
@@ -86,7 +89,7 @@ class LrSearch {
   // REQUIRES: a registered method (the solver file was checked).
   explicit LrSearch(const LrSearchOptions& options);
 
-  double multiplier() const;
+  double multiplier() const;  // for the gradient that advance() has counted last
   bool due() const { return method_->every_step() || state_.step >= state_.next; }
   void search(LrProbe& probe);       // REQUIRES: due()
   void advance() { ++state_.step; }  // a gradient was computed
