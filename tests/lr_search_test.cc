@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 
@@ -400,6 +401,19 @@ TEST_F(LrSearchSolver, WorkersResumeBitForBitWithTheirOwnRates) {
   const auto more = train(solver_text(net(kRelu, 3), fields + kNoSnapshot), 3);
   EXPECT_EQ(more[2].error, "");
   EXPECT_TRUE(more[0].run->seen.has_note("learning rates of 2 workers; 3 train now"));
+}
+
+// Where the time of a gradient is given, a search adds a third of it for each pass: beside a clock
+// that hardly moves that is all there is, and more than the clock has seen.
+TEST_F(LrSearchSolver, ItsTimeCountsWhereTimeIsGiven) {
+  std::atomic<int64_t> looks{0};
+  options_.now = [&looks] { return 1e-9 * static_cast<double>(++looks); };
+  options_.step_seconds = [] { return 1e-4; };
+  const std::string fields = kRates + kSearch + "max_iter: 20 display: 19" + kNoSnapshot;
+  const auto w = train(solver_text(net(), fields), 2);
+  ASSERT_EQ(w[0].error, "");
+  ASSERT_GE(w[0].run->seen.displays.size(), 2U);
+  EXPECT_GT(w[0].run->seen.displays[1].search_share, 1);
 }
 
 // Where all multipliers are forced to the same value, the update is that of the plain run at the

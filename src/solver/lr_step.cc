@@ -35,6 +35,7 @@ void Solver::Impl::search_rate(const std::vector<int64_t>& positions) {
     }
     NetProbe probe(*train, segments, history, std::move(batch));
     lr_search->search(probe);
+    search_passes = probe.passes();
   }
   lr_search->advance();
   lr_states[options.worker] = lr_search->state();

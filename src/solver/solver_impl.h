@@ -57,7 +57,7 @@ struct Solver::Impl {
                           double computed);
   [[noreturn]] void stop_for_loss(const Error& error);  // another worker is lost
   // What this worker waits after a gradient that took `computed` seconds: SolverOptions.
-  double pause_after(double computed) const;
+  double pause_after(double computed);
   bool leader() const { return options.worker == 0; }
   void note(const std::string& phase, bool slow = false);
   int64_t batches_an_update() const { return settings.iter_size * options.workers; }
@@ -129,7 +129,8 @@ struct Solver::Impl {
   std::unique_ptr<LrSearch> lr_search;  // null: the schedule alone
   // Of all workers, by rank, after the last update; and as this iteration found them.
   std::vector<LrSearchState> lr_states, lr_states_before;
-  double multiplier = 1;  // of the gradient of this iteration; of several workers: the mean
+  double multiplier = 1;      // of the gradient of this iteration; of several workers: the mean
+  int64_t search_passes = 0;  // of the search of this iteration
   double search_seconds = 0, step_seconds = 0;  // of this run: in searches, and in all iterations
 
   int64_t iteration = 0;              // updates applied

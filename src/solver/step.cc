@@ -25,6 +25,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
   buffers_before.assign(buffers.begin(), buffers.end());
   lr_states_before = lr_states;
+  search_passes = 0;
   train->zero_gradients();
   double sum = 0;
   GoOnOnly earlier(pass_hook);
@@ -63,8 +64,14 @@ std::optional<double> Solver::Impl::run_pass(int64_t micro, PassHook* hook) {
   return train->backward(c, hook) ? one : std::nullopt;
 }
 
-double Solver::Impl::pause_after(double computed) const {
-  if (options.step_seconds) return options.slow_factor * options.step_seconds();
+double Solver::Impl::pause_after(double computed) {
+  if (options.step_seconds) {
+    // Virtual time knows no search: its passes are a third of a step each.
+    const double step = options.slow_factor * options.step_seconds();
+    const double searching = step * static_cast<double>(search_passes) / 3;
+    search_seconds += searching;
+    return step + searching;
+  }
   return (options.slow_factor - 1) * computed;
 }
 
