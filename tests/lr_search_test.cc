@@ -10,6 +10,8 @@
 #include <functional>
 
 #include "src/solver/lr_probe.h"
+#include "src/solver/metrics.h"
+#include "src/solver/report.h"
 #include "tests/bsp_workers.h"
 
 namespace kinet {
@@ -356,6 +358,23 @@ TEST_F(LrSearchSolver, ARateFarTooHighIsSurvived) {
   ASSERT_FALSE(with.seen.displays.empty());
   EXPECT_NEAR(with.seen.displays.back().learning_rate, 60 * with.solver->rate_multiplier(), 1e-9);
   EXPECT_TRUE(with.seen.has_note("of the time of the iterations; rate multiplier"));
+}
+
+TEST_F(LrSearchSolver, MetricsAndReportTellOfIt) {
+  const std::string path = folder_ / "metrics.jsonl";
+  {
+    MetricsWriter writer(path);
+    writer.on_start({});
+    DisplayRecord plain, searched;
+    searched.rate_multiplier = 2.5;
+    searched.search_share = 0.031;
+    writer.on_display(plain);
+    EXPECT_EQ(render_report(read_metrics(path), {}).find("rate multiplier"), std::string::npos);
+    writer.on_display(searched);
+  }
+  const RunHistory history = read_metrics(path);
+  EXPECT_EQ(history.displays[1].rate_multiplier, 2.5);
+  EXPECT_CONTAINS(render_report(history, {}), "rate multiplier; its search took 3.1 % of the time");
 }
 
 TEST_F(LrSearchSolver, AdaptiveOptimizersAreRefused) {

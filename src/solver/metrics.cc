@@ -98,6 +98,8 @@ DisplayRecord display_from_json(const Json& j) {
   r.learning_rate = to_number(j.value("learning_rate", Json()));
   r.gradient_norm = to_number(j.value("gradient_norm", Json()));
   r.images_per_second = to_number(j.value("images_per_second", Json()));
+  r.rate_multiplier = to_number(j.value("rate_multiplier", Json(1.0)));
+  r.search_share = to_number(j.value("search_share", Json(0.0)));
   r.outputs = outputs_from_json(j);
   return r;
 }

@@ -161,6 +161,12 @@ std::string tiles(const RunHistory& history) {
   if (last.epoch > 0) out += tile(fmt::format("{:.4g}", last.epoch), "epochs");
   if (!history.displays.empty()) {
     out += tile(with_commas(std::llround(history.displays.back().images_per_second)), "images/s");
+    const DisplayRecord& end = history.displays.back();
+    if (end.search_share > 0) {
+      out += tile(figure(end.rate_multiplier),
+                  fmt::format("rate multiplier; its search took {:.1f} % of the time",
+                              100 * end.search_share));
+    }
   }
   if (!history.rounds.empty()) {
     const RoundBucket rounds = history.rounds.total();
