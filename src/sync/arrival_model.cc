@@ -10,8 +10,8 @@
 namespace kinet {
 namespace {
 
-constexpr int kWarmUpSteps = 4;            // steps of an average worker that are not counted
-constexpr int kCountedSteps = 12;          // and those that are
+constexpr int kWarmUpSteps = 3;            // steps of an average worker that are not counted
+constexpr int kCountedSteps = 12;          // and those that are: all eight samples, some twice
 constexpr int kLeastRounds = 6;            // at least so many rounds are counted, for k near N
 constexpr uint64_t kPlayKey = 0x706c6179;  // any constant: the play has no seed of its own
 

@@ -63,7 +63,7 @@ class MomentumK : public KRule {
     type.name = "momentum";
     type.help = "gradients per second against the measured gap and noise";
     type.fields = {
-        float_field("k_gap_half", "0.025",
+        float_field("k_gap_half", "0.03",
                     "momentum: h, the gap (move of the weights during the lag over their norm) at "
                     "which a late gradient is worth half of one on time; smaller chooses larger k"),
         repeated(string_field("k_reads", "all",
@@ -82,7 +82,8 @@ class MomentumK : public KRule {
 
   KProposal propose(const KInputs& in, KTerms& terms) const override {
     if (turn_ < 0 || (times_ && (!in.arrivals || !in.arrivals->known(in.live)))) return {in.k};
-    terms.insert(terms.end(), {{"relative_noise", noise_of(in)}, {"turn", turn_}});
+    terms.insert(terms.end(),
+                 {{"gap", gap_of(in)}, {"relative_noise", noise_of(in)}, {"turn", turn_}});
     const std::vector<KScore> scores = score_all(in);
     const KProposal out = largest_within(kSlack, scores, in.k);
     for (const KScore& score : scores) {
