@@ -1,5 +1,5 @@
 // Scripted inputs and the k that every rule makes of them.
-// ctest: labels=unit,core,smoke timeout=60
+// ctest: labels=unit,core timeout=60
 #include "src/sync/k_rule.h"
 
 #include <gtest/gtest.h>
