@@ -80,7 +80,8 @@ TEST(KController, SeveralRulesTheLargestWins) {
 }
 
 TEST(KController, GoesOnFromASnapshot) {
-  const std::string text = "k_rule: 'sign' k_rule: 'goodput_lag' k_interval: 2 k_sign_threshold: 3";
+  const std::string text =
+      "k_rule: 'sign' k_rule: 'momentum' k_rule: 'goodput_lag' k_interval: 2 k_sign_threshold: 3";
   const ArrivalModel machines = cluster(Clock::kMachines, 16);
   const std::unique_ptr<KController> one = make(text), two = make(text);
   KInputs in = typical(16, &machines);
@@ -88,6 +89,7 @@ TEST(KController, GoesOnFromASnapshot) {
   const auto step = [&](KController& controller, int64_t round) {
     in.round = round;
     in.product = round % 5 == 0 ? 1 : -1;
+    in.momentum_norm = 0.02 + 0.01 * static_cast<double>(round % 7);
     return controller.next(in).k;
   };
   one->start(16);

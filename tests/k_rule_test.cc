@@ -204,6 +204,30 @@ TEST(KRule, StragglersAreLeftOut) {
   EXPECT_LE(settled("", typical(8, &spread)), 6);
 }
 
+// Step by step: the first round is that of all workers, then the straggler is left out, for good.
+TEST(KRule, MomentumLeavesOneStragglerOut) {
+  const ArrivalModel straggler = one_straggler(8, 5);
+  const std::unique_ptr<KController> controller = make("k_interval: 1");
+  EXPECT_EQ(controller->start(8), 8);
+  EXPECT_EQ(sequence(*controller, typical(8, &straggler), 5), (std::vector<int>{7, 7, 7, 7, 7}));
+}
+
+// The gap closes as the rate falls: fewer and fewer are waited for.
+TEST(KRule, MomentumFollowsAFallingRate) {
+  const ArrivalModel arrivals = cluster(Clock::kMachines, 32);
+  const std::unique_ptr<KController> controller = make("k_interval: 1");
+  controller->start(32);
+  KInputs in = typical(32, &arrivals);
+  in.momentum_norm = 0.8;
+  const std::vector<int> high = sequence(*controller, in, 30);
+  in.round = 30;
+  in.momentum_norm = 0.008;
+  const std::vector<int> low = sequence(*controller, in, 60);
+  EXPECT_GE(high.back(), 16);
+  EXPECT_LE(low.back(), 4);
+  for (size_t i = 1; i < low.size(); ++i) EXPECT_LE(low[i], low[i - 1]);
+}
+
 TEST(KRule, TheRateMovesKBothWays) {
   const ArrivalModel machines = cluster(Clock::kMachines, 32);
   KInputs in = typical(32, &machines);
