@@ -248,6 +248,8 @@ TEST(KRule, KStaysUntilSomethingIsMeasured) {
   in = typical(32, &machines);
   in.noise_known = false;  // times and gap are enough
   EXPECT_LT(settled("k: 32", in), 32);
+  in.play.late_dropped = true;  // but not where k sets the noise of a step
+  EXPECT_EQ(settled("k: 20", in), 20);
 }
 
 TEST(KRule, MomentumReadsWhatItIsTold) {

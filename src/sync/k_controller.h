@@ -3,9 +3,8 @@
 // A decision is due after the first round, then every `k_interval` rounds, and at once when the
 // number of live workers changed:
 //   - never more than the live workers: a death lowers a k that counted on all of them at once
-//   - hysteresis: a new k must promise a gain of at least `k_gain` over the present one; a rule
-//   that
-//     cannot say what it gains must ask for a change of at least a tenth of k
+//   - hysteresis: a new k must promise a gain of at least `k_gain` over the present one, and a rule
+//     that cannot say what it gains must ask for a change of at least a tenth of k
 //   - at most half or twice the k in one decision
 //   - k_min <= k <= k_max, as far as the live workers go
 // Rules that bring their own steps (fixed, sign) are followed exactly.

@@ -19,11 +19,11 @@
 //   noise     T/(N G2) is that of an iteration's mean gradient. The weights wander by signal and
 //             noise alike, but only the signal is progress: seen from the true gradient, the same
 //             gap is larger by sqrt(1 + noise). k rises with noise (measured so: docs/k_rules.md).
-//   slack     scores are flat near the best, and the smaller of two equal k is nearer to
-//   divergence.
-// Where only the k gradients of a round are averaged (play.late_dropped), k also sets the noise of
-// a step: the score has the factor (1 + T/(N G2)) / (1 + T/(j G2)), and no turn, as none comes
-// late.
+//   slack     scores are flat near the best; of two equal k the smaller is nearer to divergence.
+//
+// Where only the k gradients of a round are averaged (play.late_dropped), none that counts is late,
+// every round makes a whole step, and k sets its noise, as in rule goodput:
+//   score(j) = throughput(j) / j / (1 + T/(j G2))
 //
 // Switches (k_reads) for ablations: times, gap, noise, or all. Without times the workers are taken
 // for alike with exponential step times; without gap it is kTypicalGap; without noise it is 0.
@@ -81,7 +81,8 @@ class MomentumK : public KRule {
   }
 
   KProposal propose(const KInputs& in, KTerms& terms) const override {
-    if (turn_ < 0 || (times_ && (!in.arrivals || !in.arrivals->known(in.live)))) return {in.k};
+    const bool measured = in.play.late_dropped ? in.noise_known || !noise_ : turn_ >= 0;
+    if (!measured || (times_ && (!in.arrivals || !in.arrivals->known(in.live)))) return {in.k};
     terms.insert(terms.end(),
                  {{"gap", gap_of(in)}, {"relative_noise", noise_of(in)}, {"turn", turn_}});
     const std::vector<KScore> scores = score_all(in);
@@ -110,13 +111,25 @@ class MomentumK : public KRule {
     for (const int k : candidate_ks(in.live, in.k)) {
       const double share = static_cast<double>(k) / in.live;
       const Forecast forecast = arrivals.forecast(in.live, k, in.play);
-      double worth = in.play.late_dropped ? 1 / (share + noise) : 0;
-      for (size_t r = 0; r < forecast.late.size() && !in.play.late_dropped; ++r) {
-        worth += forecast.late[r] / (1 + turn_ * share * static_cast<double>(r));
-      }
+      const double worth =
+          in.play.late_dropped ? worth_on_time(share, noise) : worth_late(share, forecast.late);
       scores.push_back({k, forecast.throughput * worth});
     }
     return scores;
+  }
+
+  // Of one of the k gradients of a round that are averaged. Without noise to read: all alike.
+  double worth_on_time(double share, double noise) const {
+    return noise_ ? 1 / (share + noise) : 1;
+  }
+
+  // Mean over the gradients; late[r] of them are r rounds late.
+  double worth_late(double share, const std::vector<double>& late) const {
+    double worth = 0;
+    for (size_t r = 0; r < late.size(); ++r) {
+      worth += late[r] / (1 + turn_ * share * static_cast<double>(r));
+    }
+    return worth;
   }
 
   double gap_of(const KInputs& in) const {
