@@ -166,6 +166,8 @@ class Communicator {
   // a millisecond where time is real, never where it is virtual. Throws a run-time Error "declared
   // lost".
   void sleep_until(double time);
+  // The same, or until done() (called under the lock); returns whether it was.
+  bool sleep_until(double time, const std::function<bool()>& done);
   // Runs `work` under the lock, for several calls that belong together.
   void locked(const std::function<void()>& work);
 

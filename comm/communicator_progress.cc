@@ -150,6 +150,10 @@ void Communicator::wait_until(const std::function<bool()>& done, double timeout,
 
 void Communicator::sleep_until(double time) { impl_->wait(nullptr, time); }
 
+bool Communicator::sleep_until(double time, const std::function<bool()>& done) {
+  return impl_->wait(done, time);
+}
+
 // Without `done` there is no answer to look out for: no spinning.
 bool Communicator::Impl::wait(const std::function<bool()>& done, double deadline) {
   struct Waiting {  // keeps the progress thread parked

@@ -156,6 +156,15 @@ void Net::move_gradients(std::span<float> memory, std::shared_ptr<void> owner) {
   parameter_diff_->move_to(memory, std::move(owner));
 }
 
+void Net::use_parameters(std::span<float> parameters, std::span<float> buffers,
+                         const std::shared_ptr<void>& owner) {
+  KINET_CHECK(parameters.size() == parameter_floats_ && buffers.size() == buffer_floats_,
+              "net '{}' has {} parameters and {} buffers, not {} and {}", name(), parameter_floats_,
+              buffer_floats_, parameters.size(), buffers.size());
+  parameter_data_->change_to(parameters, owner);
+  if (buffer_floats_ > 0) buffer_data_->change_to(buffers, owner);
+}
+
 // Each block of memory once, however many tensors lie in it.
 uint64_t Net::activation_bytes() const {
   std::set<const Buffer*> blocks;

@@ -95,6 +95,10 @@ class Net {
   std::span<float> buffer_arena();
   // Puts the gradients into memory of others (Buffer::move_to): where a communicator can send them.
   void move_gradients(std::span<float> memory, std::shared_ptr<void> owner);
+  // Parameters and buffers are those that lie in memory of others from now on, laid out like the
+  // arenas (Buffer::change_to): weights that were received. Test nets bound to this one follow.
+  void use_parameters(std::span<float> parameters, std::span<float> buffers,
+                      const std::shared_ptr<void>& owner);
 
   const std::vector<BatchSource*>& batch_sources() const { return sources_; }
   // What was decided and a user may want to know: copies made for in-place layers, and the like.

@@ -23,6 +23,18 @@ constexpr int kFormatVersion = 2;  // from 2 on, a checksum ends the file
 constexpr int64_t kLargestPosition = int64_t{1} << 53;
 constexpr int64_t kLargestInt = std::numeric_limits<int32_t>::max();
 
+void write_sync(const SyncExtras& sync, SyncState& proto) {
+  proto.set_model(sync.model);
+  proto.set_iteration(sync.iteration);
+  proto.set_round(sync.round);
+  for (const double number : sync.state) proto.add_state(number);
+  for (const WorkerExtras& worker : sync.workers) {
+    WorkerState& out = *proto.add_worker();
+    out.set_next_batch(worker.next_batch);
+    for (const float v : worker.momentum) out.add_momentum(v);
+  }
+}
+
 void write_extras(const KinetExtras& extras, KinetState& proto) {
   proto.set_format_version(kFormatVersion);
   proto.set_solver_type(extras.solver_type);
@@ -52,6 +64,7 @@ void write_extras(const KinetExtras& extras, KinetState& proto) {
     state.set_searches(r.searches);
     state.set_passes(r.passes);
   }
+  if (!extras.sync.model.empty()) write_sync(extras.sync, *proto.mutable_sync());
 }
 
 std::string wrong_search(const KinetState& proto) {
@@ -91,12 +104,32 @@ std::string wrong_number(const KinetState& proto, int64_t iteration) {
     return fmt::format("a test at iteration {} of {}", proto.tested_iteration(), iteration);
   }
   if (const std::string wrong = wrong_search(proto); !wrong.empty()) return wrong;
+  for (const WorkerState& w : proto.sync().worker()) {
+    if (outside(w.next_batch(), 0, kLargestInt)) {
+      return fmt::format("a worker at batch {}", w.next_batch());
+    }
+  }
+  if (outside(proto.sync().round(), 0, kLargestPosition)) {
+    return fmt::format("round {}", proto.sync().round());
+  }
   if (!proto.has_early_stop()) return "";
   const EarlyStopState& stop = proto.early_stop();
   if (outside(stop.best_iteration(), 0, iteration)) {
     return fmt::format("the best test at iteration {} of {}", stop.best_iteration(), iteration);
   }
   return stop.tests_since_best() < 0 ? fmt::format("{} tests", stop.tests_since_best()) : "";
+}
+
+SyncExtras read_sync(const SyncState& proto) {
+  SyncExtras out;
+  out.model = proto.model();
+  out.iteration = proto.iteration();
+  out.round = proto.round();
+  out.state.assign(proto.state().begin(), proto.state().end());
+  for (const WorkerState& w : proto.worker()) {
+    out.workers.push_back({w.next_batch(), {w.momentum().begin(), w.momentum().end()}});
+  }
+  return out;
 }
 
 KinetExtras read_extras(const KinetState& proto) {
@@ -119,6 +152,7 @@ KinetExtras read_extras(const KinetState& proto) {
   for (const LrSearchEntry& s : proto.lr_search()) {
     extras.lr_search.push_back({s.log_multiplier(), s.step(), s.next(), s.searches(), s.passes()});
   }
+  if (proto.has_sync()) extras.sync = read_sync(proto.sync());
   return extras;
 }
 

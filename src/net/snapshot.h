@@ -36,6 +36,21 @@ struct LrSearchRecord {
   int64_t step = 0, next = 0, searches = 0, passes = 0;
 };
 
+// Of a worker whose gradients go to servers.
+struct WorkerExtras {
+  int64_t next_batch = 0;       // all mini-batches before this one are in the weights, or given up
+  std::vector<float> momentum;  // its own, laid out like the parameter arena; empty: none
+};
+
+// Of a run that trains through servers.
+struct SyncExtras {
+  std::string model;       // "" : the run had no servers
+  double iteration = 0;    // with its fraction
+  int64_t round = 0;       // versions made
+  std::vector<double> state;  // of the model
+  std::vector<WorkerExtras> workers;
+};
+
 // What kinet knows and Caffe does not.
 struct KinetExtras {
   std::string solver_type, net_name;
@@ -47,6 +62,7 @@ struct KinetExtras {
   std::optional<EarlyStopRecord> early_stop;
   std::vector<double> recent_losses;
   std::vector<LrSearchRecord> lr_search;  // one a worker, by rank; empty: no search
+  SyncExtras sync;
 };
 
 struct HistoryEntry {

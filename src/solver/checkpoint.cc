@@ -91,6 +91,7 @@ std::string Solver::Impl::snapshot() {
   extras.net_name = train->name();
   extras.seed = seed;
   extras.iter_size = settings.iter_size;
+  if (side) seek_all(iteration);  // a server reads no data; this is where one worker would be
   for (const BatchSource* source : train->batch_sources()) {
     const std::string& layer = train->layer(layer_of_source(*train, source)).name();
     extras.positions.push_back({layer, source->position(), source->items(), source->batch_size()});
@@ -99,6 +100,7 @@ std::string Solver::Impl::snapshot() {
   extras.early_stop = early_stop->state();
   extras.recent_losses.assign(recent.begin(), recent.end());
   extras.lr_search = search_records();
+  if (side) save_sync(extras.sync);
   out.extras = std::move(extras);
   last_snapshot = write_snapshot(prefix, *train, std::move(out));
   return last_snapshot;
@@ -120,6 +122,7 @@ void Solver::Impl::resume(const Snapshot& state) {
     tested_iteration = state.extras->tested_iteration;
     early_stop->restore(state.extras->early_stop);
     recent.assign(state.extras->recent_losses.begin(), state.extras->recent_losses.end());
+    resumed_sync = state.extras->sync;
   }
   resumed_from = last_snapshot = state.path;
   snapshot_tried = iteration;

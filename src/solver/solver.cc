@@ -26,6 +26,8 @@ LoopSettings read_settings(const Params& p) {
   return s;
 }
 
+}  // namespace
+
 OptimizerSettings read_rule(const Params& p) {
   OptimizerSettings s;
   s.momentum = p.get_float("momentum");
@@ -37,6 +39,8 @@ OptimizerSettings read_rule(const Params& p) {
       p.get_enum("regularization_type") == "L1" ? Regularization::kL1 : Regularization::kL2;
   return s;
 }
+
+namespace {
 
 int all_cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
@@ -190,7 +194,10 @@ Solver::Solver(std::shared_ptr<const SolverConfig> config, const SolverOptions& 
     : impl_(std::make_unique<Impl>(std::move(config), options, observer)) {}
 Solver::~Solver() = default;
 
-FinishRecord Solver::run(SolverControl& control) { return impl_->run(control); }
+FinishRecord Solver::run(SolverControl& control) {
+  if (impl_->side) return impl_->serve(control);
+  return impl_->link ? impl_->work(control) : impl_->run(control);
+}
 
 void Solver::attach(Bsp& bsp) {
   KINET_CHECK(bsp.workers() == impl_->options.workers && bsp.rank() == impl_->options.worker,
@@ -198,6 +205,24 @@ void Solver::attach(Bsp& bsp) {
               impl_->options.workers, bsp.rank(), bsp.workers());
   impl_->train->move_gradients(bsp.gradients(), bsp.owner());
   impl_->bsp = &bsp;
+}
+
+void Solver::attach(Communicator& comm) {
+  const SolverOptions& o = impl_->options;
+  const Rank rank = o.server >= 0 ? o.server : o.servers + o.worker;
+  KINET_CHECK(comm.size() == o.servers + o.workers && comm.rank() == rank,
+              "{} servers and {} workers cannot be {} ranks, nor this one rank {}", o.servers,
+              o.workers, comm.size(), comm.rank());
+  if (o.server >= 0) {
+    impl_->become_server(comm);
+  } else {
+    impl_->become_worker(comm);
+  }
+}
+
+void Solver::detach() {
+  impl_->side.reset();
+  impl_->link.reset();
 }
 
 void Solver::step() {

@@ -19,7 +19,8 @@
 
 namespace kinet {
 
-class Bsp;  // src/sync/bsp.h
+class Bsp;           // src/sync/bsp.h
+class Communicator;  // comm/communicator.h
 
 // What flags add to a solver file.
 struct SolverOptions {
@@ -36,6 +37,8 @@ struct SolverOptions {
   // gradient. slow_factor comes on top.
   std::function<double()> step_seconds;
   std::function<double()> now;  // the clock of all records, in seconds; empty: a steady one
+  int servers = 0;              // processes that hold the weights beside the workers; 0: none
+  int server = -1;              // of these, this is which; -1: this is a worker
 };
 
 // Wishes of the user while the loop runs; looked at after every iteration (and test batch).
@@ -81,6 +84,10 @@ class Solver {
   // or step(); `bsp` outlives this solver's last call. All score a share of a
   // test; worker 0 alone tells of it and writes snapshots.
   void attach(Bsp& bsp);
+  // The same through servers, as sync_param says; this one may be a server itself. REQUIRES: the
+  // ranks of `comm` are servers, then workers; `comm` outlives this solver's last call.
+  void attach(Communicator& comm);
+  void detach();  // before the communicator ends, when this solver lives on
 
   // Runs to max_iter, early stop or the user's wish. Throws a run-time Error when the loss or
   // gradient is no longer finite (names iteration, layer and blob; nothing of it is applied).

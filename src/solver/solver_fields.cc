@@ -3,6 +3,7 @@
 #include "src/optim/lr_policy.h"
 #include "src/solver/solver.h"
 #include "src/sync/lr_search.h"
+#include "src/sync/sync_fields.h"
 
 namespace kinet {
 namespace {
@@ -106,6 +107,7 @@ std::vector<Field> own_fields() {
           message_field("early_stop_param", early_stop_fields(), "early stop"),
           message_field("lr_search_param", lr_search_fields(), "own learning rate of each worker"),
           message_field("comm_param", comm_fields(), "how the workers of a run talk"),
+          message_field("sync_param", sync_fields(), "whom the workers of a run wait for"),
           enum_field("on_snapshot_error", {{"CONTINUE", 0}, {"STOP", 1}}, "CONTINUE",
                      "what a snapshot that cannot be written does to the run")};
 }

@@ -20,6 +20,8 @@
 #include "src/solver/test_pass.h"
 #include "src/sync/bsp.h"
 #include "src/sync/lr_search.h"
+#include "src/sync/lead.h"
+#include "src/sync/worker_link.h"
 
 namespace kinet {
 
@@ -29,6 +31,21 @@ struct LoopSettings {
   int64_t test_interval = 0, snapshot = 0;
   bool test_initialization = true, snapshot_after_train = true, stop_on_snapshot_error = false;
   double clip = -1;  // largest norm of the averaged gradient; not positive: no limit
+};
+
+OptimizerSettings read_rule(const Params& solver);
+
+// What a server has besides a solver.
+struct ServerSide {
+  SyncLayout layout;
+  std::unique_ptr<SyncModel> model;  // of the lead
+  std::unique_ptr<Shard> shard;
+  std::unique_ptr<ServerRank> rank;
+  std::unique_ptr<Lead> lead;  // null: not the lead
+  int64_t test_iteration = -1;  // of the last test that was begun
+  double test_began = 0;
+  int64_t displayed = -1;  // iteration of the last display
+  double last_display = 0;
 };
 
 struct Solver::Impl {
@@ -58,16 +75,46 @@ struct Solver::Impl {
   [[noreturn]] void stop_for_loss(const Error& error);  // another worker is lost
   // What this worker waits after a gradient that took `computed` seconds: SolverOptions.
   double pause_after(double computed);
-  bool leader() const { return options.worker == 0; }
+  // Tests, displays and writes snapshots.
+  bool leader() const { return options.servers > 0 ? options.server == 0 : options.worker == 0; }
   void note(const std::string& phase, bool slow = false);
   int64_t batches_an_update() const { return settings.iter_size * options.workers; }
+  // A worker of servers counts its own mini-batches.
   int64_t pass_number(int64_t micro) const {
-    return (iteration * settings.iter_size + micro) * options.workers + options.worker;
+    const int64_t batch = link != nullptr ? worker_batch : iteration;
+    return (batch * settings.iter_size + micro) * options.workers + options.worker;
   }
   void apply_update();
   [[noreturn]] void stop_non_finite(const std::vector<int64_t>& positions);
   std::vector<int64_t> positions() const;
   void seek(const std::vector<int64_t>& positions);
+  void seek_all(int64_t iteration);  // where training without a break would be then
+
+  // --- serve.cc: this is a server; the lead also does what worker 0 does elsewhere
+  void become_server(Communicator& communicator);
+  double momentum() const { return config->params().get_double("momentum"); }
+  bool shared_test_due() const;
+  FinishRecord serve(SolverControl& control);
+  FinishRecord serve_slice(const SolverControl& control);
+  void lead_on(SolverControl& control, std::string& reason);
+  void after_round(double before);
+  void tell_round(const LeadRound& round);
+  void start_shared_test();
+  void finish_shared_test();
+  void save_sync(SyncExtras& out);
+  void restore_sync();
+  void slice_history(size_t begin, size_t end);
+
+  // --- worker.cc: this is a worker of servers
+  void become_worker(Communicator& communicator);
+  FinishRecord work(SolverControl& control);
+  class Hook;
+  void compute_for(const AnswerMessage& answer);
+  bool pass_for(Hook& hook);
+  bool local_steps_for(const AnswerMessage& answer, Hook& hook);
+  void test_for(const TestTaskMessage& task);
+  void tell_wishes(SolverControl& control);
+  void go_to_batch(int64_t batch);
 
   // --- lr_step.cc
   void build_search();
@@ -141,6 +188,15 @@ struct Solver::Impl {
   std::vector<float> buffers_before;  // the buffer arena as this iteration found it
   PassHook* pass_hook = nullptr;      // of whoever drives this solver; asked in every pass
   Bsp* bsp = nullptr;                 // null: this worker trains alone
+  Communicator* comm = nullptr;       // of a run with servers
+  std::unique_ptr<ServerSide> side;   // null: this is no server
+  std::unique_ptr<WorkerLink> link;   // null: this is no worker of servers
+  int64_t worker_batch = 0;           // of a worker of servers: number of the mini-batch at hand
+  bool overlap = true, local = false;
+  std::vector<float> base;            // weights before local steps
+  int64_t local_updates = 0;
+  SyncExtras resumed_sync;            // what the state that this run goes on from says
+  WishMessage told;                   // what this worker has told the lead
   bool stop_agreed = false;           // by all workers
   bool exchange_broken = false;       // this worker did not wait for the others
   bool snapshot_agreed = false;       // for the end of this iteration

@@ -202,6 +202,12 @@ std::vector<int64_t> Solver::Impl::positions() const {
   return out;
 }
 
+void Solver::Impl::seek_all(int64_t at) {
+  for (BatchSource* source : train->batch_sources()) {
+    source->seek(at * batches_an_update() * source->batch_size());
+  }
+}
+
 void Solver::Impl::seek(const std::vector<int64_t>& positions) {
   for (size_t i = 0; i < positions.size(); ++i) train->batch_sources()[i]->seek(positions[i]);
 }

@@ -33,6 +33,12 @@ void Buffer::move_to(std::span<float> memory, std::shared_ptr<void> owner) {
   capacity_ = memory.size();
 }
 
+void Buffer::change_to(std::span<float> memory, std::shared_ptr<void> owner) {
+  KINET_CHECK(memory.size() >= capacity_ || data_ == nullptr,
+              "a buffer of {} floats cannot become one of {}", capacity_, memory.size());
+  data_ = std::shared_ptr<float[]>(std::move(owner), memory.data());
+}
+
 Tensor::Tensor(const Shape& shape, bool with_diff)
     : data_(std::make_shared<Buffer>()), diff_(with_diff ? std::make_shared<Buffer>() : nullptr) {
   resize(shape);

@@ -30,6 +30,9 @@ class Buffer {
   // `memory` keeps its values. `owner` keeps the memory alive. REQUIRES: 64-byte aligned, no
   // smaller than capacity(). All views follow.
   void move_to(std::span<float> memory, std::shared_ptr<void> owner);
+  // Changes over to memory of others as it is: its contents are what all views see from now on.
+  // `owner` keeps the memory alive. REQUIRES: as move_to()
+  void change_to(std::span<float> memory, std::shared_ptr<void> owner);
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
   size_t capacity() const { return capacity_; }

@@ -1,0 +1,192 @@
+// A worker whose gradients go to servers: takes orders, computes, pushes.
+//
+// Order of one gradient: change over to the weights that came; forward; backward, while pieces of
+// the gradient leave (overlap); the norm; the header. Then it waits for the next order.
+// Mini-batches are numbered per worker: batch b of worker i of N is that of iteration b in
+// bulk-synchronous training, so both read the same items.
+#include <cmath>
+
+#include "src/base/check.h"
+#include "src/math/vec.h"
+#include "src/solver/solver_impl.h"
+#include "src/sync/sync_fields.h"
+
+namespace kinet {
+namespace {
+
+bool wanted(const SolverControl& control, const WishMessage& told) {
+  return (control.stop && !told.stop) || (control.stop_now && !told.stop_now) || control.snapshot;
+}
+
+}  // namespace
+
+// Ends a pass that is of no use any more, and lets pieces of the gradient leave.
+class Solver::Impl::Hook : public PassHook {
+ public:
+  Hook(WorkerLink& link, bool overlap) : link_(link), overlap_(overlap) {}
+  bool go_on() override { return !link_.cancelled(); }
+  void gradients_final(size_t from, size_t to) override {
+    if (!overlap_) return;
+    link_.push(from, to);
+    pushed = true;
+  }
+  bool pushed = false;
+
+ private:
+  WorkerLink& link_;
+  const bool overlap_;
+};
+
+void Solver::Impl::become_worker(Communicator& communicator) {
+  comm = &communicator;
+  const Params sync = config->params().message("sync_param");
+  const SyncLayout layout{options.servers, options.workers, train->gradient_arena().size(),
+                          train->buffer_arena().size()};
+  WorkerLinkOptions link_options;
+  link_options.timeout = config->params().message("comm_param").get_double("wait_timeout");
+  link_options.bucket_bytes = static_cast<size_t>(sync.get_int("bucket_bytes"));
+  overlap = sync.get_bool("overlap");
+  local = make_sync_model(sync, {options.workers, momentum(), type})->local();
+  link = std::make_unique<WorkerLink>(communicator, layout, link_options);
+  train->move_gradients(link->gradients(), link->owner());
+  const std::span<float> weights = train->parameter_arena(), buffers = train->buffer_arena();
+  std::copy(weights.begin(), weights.end(), link->weights(0).begin());
+  std::copy(buffers.begin(), buffers.end(), link->buffers(0).begin());
+  train->use_parameters(link->weights(0), link->buffers(0), link->owner());
+}
+
+FinishRecord Solver::Impl::work(SolverControl& control) {
+  started = now();
+  link->join();
+  worker_batch = -1;
+  using Kind = WorkerLink::Order::Kind;
+  for (;;) {
+    note("waiting for weights");
+    const WorkerLink::Order order = link->wait([&] { return wanted(control, told); });
+    if (order.kind == Kind::kStop) break;
+    tell_wishes(control);
+    if (order.kind == Kind::kTest) test_for(order.test);
+    if (order.kind == Kind::kCompute) compute_for(order.answer);
+  }
+  link->say_bye();
+  FinishRecord record;
+  record.iteration = iteration;
+  record.seconds = now() - started;
+  record.loss = loss;
+  record.reason = "the lead ended the run";
+  return record;
+}
+
+// What the user wants of this process concerns all; the lead decides.
+void Solver::Impl::tell_wishes(SolverControl& control) {
+  if (!wanted(control, told)) return;
+  WishMessage wish;
+  wish.stop = control.stop;
+  wish.stop_now = control.stop_now;
+  wish.snapshot = control.snapshot.exchange(false);
+  told.stop = wish.stop;
+  told.stop_now = wish.stop_now;
+  link->wish(wish);
+}
+
+void Solver::Impl::go_to_batch(int64_t batch) {
+  if (batch != worker_batch) seek_all(batch);
+  worker_batch = batch;
+}
+
+void Solver::Impl::compute_for(const AnswerMessage& answer) {
+  iteration = answer.iteration;
+  rate = answer.learning_rate;
+  note("computing the gradient");
+  go_to_batch(answer.batch);
+  link->wait_sent();
+  train->use_parameters(link->weights(answer.buffer), link->buffers(answer.buffer), link->owner());
+  const double begin = now();
+  link->begin_push(answer);
+  GradientMessage header;
+  Hook hook(*link, overlap && !local);
+  const bool whole = local ? local_steps_for(answer, hook) : pass_for(hook);
+  worker_batch += answer.steps;
+  if (!whole) {
+    link->give_up();
+    return;
+  }
+  const std::span<float> gradient = train->gradient_arena();
+  if (!hook.pushed) link->push(0, gradient.size());
+  const std::span<float> buffers = train->buffer_arena();
+  std::copy(buffers.begin(), buffers.end(), link->pushed_buffers().begin());
+  norm = gradient_norm(gradient, threads) / static_cast<double>(local ? 1 : settings.iter_size);
+  header.outcome =
+      std::isfinite(loss) && std::isfinite(norm) ? Outcome::kGradient : Outcome::kNotFinite;
+  header.loss = loss;
+  header.norm_squared = norm * norm;
+  if (const BatchSource* source = train_source()) {
+    header.samples = source->batch_size() * settings.iter_size * answer.steps;
+  }
+  header.compute_seconds = now() - begin;
+  link->finish_push(header);
+  observer.on_iteration(iteration, loss);
+}
+
+// Forward and backward, iter_size times. false: it was ended in between.
+bool Solver::Impl::pass_for(Hook& hook) {
+  const double begin = now();
+  train->zero_gradients();
+  GoOnOnly earlier(&hook);
+  double sum = 0;
+  for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
+    const bool last = micro + 1 == settings.iter_size;
+    const std::optional<double> one = run_pass(micro, last ? static_cast<PassHook*>(&hook) : &earlier);
+    if (!one) return false;
+    sum += *one;
+  }
+  loss = sum / static_cast<double>(settings.iter_size);
+  link->pause(pause_after(now() - begin));
+  return !link->cancelled();
+}
+
+// Steps of this worker's own, with its own history; what is pushed is the way it has gone.
+bool Solver::Impl::local_steps_for(const AnswerMessage& answer, Hook& hook) {
+  const std::span<float> weights = train->parameter_arena(), gradient = train->gradient_arena();
+  base.assign(weights.begin(), weights.end());
+  double sum = 0;
+  const int64_t first = worker_batch;
+  bool whole = true;
+  for (int64_t i = 0; i < answer.steps && whole && std::isfinite(sum); ++i) {
+    worker_batch = first + i;
+    whole = pass_for(hook);
+    if (!whole) break;
+    sum += loss;
+    UpdateStep step;
+    step.step = ++local_updates;
+    step.learning_rate = learning_rate(policy, answer.iteration + i);
+    step.threads = threads;
+    double scale = 1 / static_cast<double>(settings.iter_size);
+    const double length = gradient_norm(gradient, threads) * scale;
+    if (settings.clip > 0 && length > settings.clip) scale *= settings.clip / length;
+    step.gradient_scale = static_cast<float>(scale);
+    optimizer->update(segments, step, {weights, gradient, history});
+  }
+  worker_batch = first;
+  loss = sum / static_cast<double>(answer.steps);
+  vec().sub(static_cast<int64_t>(base.size()), base.data(), weights.data(), gradient.data());
+  return whole;
+}
+
+void Solver::Impl::test_for(const TestTaskMessage& task) {
+  note("testing", true);
+  constexpr int kCopy = WorkerLink::kTestCopy;
+  train->use_parameters(link->weights(kCopy), link->buffers(kCopy), link->owner());
+  std::vector<double> sums;
+  for (size_t i = 0; i < tests.size(); ++i) {
+    const TestPlan plan{static_cast<int>(i), task.iteration, test_batches[i]};
+    const auto part = score_share(*tests[i], plan, {task.share, task.shares},
+                                  context(Phase::kTest, 0),
+                                  [&] { return link->ended(); });
+    if (!part) return;  // the run ends, nobody waits for it
+    part->pack(sums);
+  }
+  link->send_test_sums(task, sums);
+}
+
+}  // namespace kinet

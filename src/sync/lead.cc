@@ -1,0 +1,459 @@
+#include "src/sync/lead.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+namespace kinet {
+namespace {
+
+// Sums of weights come out whole where they should be.
+double settled(double iteration) {
+  const double whole = std::round(iteration);
+  return std::abs(iteration - whole) < 1e-6 ? whole : iteration;
+}
+
+}  // namespace
+
+Lead::Lead(Communicator& comm, const SyncLayout& layout, ServerRank& server, SyncModel& model,
+           const LeadOptions& options)
+    : comm_(comm),
+      layout_(layout),
+      server_(server),
+      model_(model),
+      options_(options),
+      test_parts_(layout.workers),
+      peers_(layout.workers),
+      books_(layout.workers),
+      pushed_(layout.workers) {
+  for (Peer& p : peers_) p.slots.assign(server.slots(), -1);
+  listen();
+}
+
+Lead::~Lead() {
+  comm_.remove(lost_handler_);
+  for (const uint8_t kind : {kGradientKind, kCompleteKind, kTestSumsKind, kWishKind, kByeKind}) {
+    comm_.on_message(kind, nullptr);
+  }
+  server_.on_complete(nullptr);
+  server_.on_hello(nullptr);
+}
+
+void Lead::listen() {
+  const auto note = [this](Inbox in) { inbox_.push_back(std::move(in)); };
+  const auto from_worker = [this](Rank from) { return from >= layout_.servers; };
+  server_.on_hello([=](int worker) { note({.kind = Inbox::Kind::kHello, .worker = worker}); });
+  server_.on_complete([=](int worker, uint32_t tag) {
+    note({.kind = Inbox::Kind::kComplete, .worker = worker, .seq_tag = tag});
+  });
+  comm_.on_message(kCompleteKind, [=](Rank, std::span<const std::byte> payload) {
+    const auto m = read_message<CompleteMessage>(payload);
+    note({.kind = Inbox::Kind::kComplete, .worker = m.worker, .seq_tag = m.seq_tag});
+  });
+  comm_.on_message(kGradientKind, [=, this](Rank from, std::span<const std::byte> payload) {
+    if (!from_worker(from)) return;
+    note({.kind = Inbox::Kind::kGradient,
+          .worker = layout_.worker_of(from),
+          .gradient = read_message<GradientMessage>(payload)});
+  });
+  comm_.on_message(kTestSumsKind, [=, this](Rank from, std::span<const std::byte> payload) {
+    if (!from_worker(from)) return;
+    const int worker = layout_.worker_of(from);
+    PartHead head;
+    std::memcpy(&head, payload.data(), std::min(sizeof(head), payload.size()));
+    const auto whole = test_parts_[worker].add(payload);
+    if (!whole) return;
+    Inbox in{.kind = Inbox::Kind::kTestSums, .worker = worker, .number = head.number};
+    in.sums.resize(whole->size() / sizeof(double));
+    std::memcpy(in.sums.data(), whole->data(), in.sums.size() * sizeof(double));
+    note(std::move(in));
+  });
+  comm_.on_message(kWishKind, [=, this](Rank from, std::span<const std::byte> payload) {
+    note({.kind = Inbox::Kind::kWish,
+          .worker = layout_.worker_of(from),
+          .wish = read_message<WishMessage>(payload)});
+  });
+  comm_.on_message(kByeKind, [=, this](Rank from, std::span<const std::byte>) {
+    if (from_worker(from)) note({.kind = Inbox::Kind::kBye, .worker = layout_.worker_of(from)});
+  });
+  lost_handler_ = comm_.on_peer_lost([=, this](Rank peer, const std::string& why) {
+    Inbox in{.kind = Inbox::Kind::kLost, .worker = layout_.worker_of(peer), .text = why};
+    if (from_worker(peer)) server_.forget(in.worker);
+    note(std::move(in));
+  });
+}
+
+void Lead::start_at(double iteration, int64_t round, const std::vector<int64_t>& next_batch) {
+  iteration_ = iteration;
+  round_.number = round;
+  model_.start_at(round);
+  for (int w = 0; w < layout_.workers; ++w) {
+    WorkerBook& book = books_[w];
+    book.next_seq = book.next_batch = book.first_unused = next_batch[w];
+  }
+}
+
+void Lead::wait_for_workers(const std::function<bool()>& interrupted) {
+  const auto absent = [this] {
+    std::vector<std::string> names;
+    for (int w = 0; w < layout_.workers; ++w) {
+      if (!books_[w].alive) names.push_back(comm_.name(layout_.rank_of(w)));
+    }
+    return names;
+  };
+  while (!absent().empty() && !interrupted()) {
+    comm_.wait_until([&] { return !inbox_.empty() || interrupted(); }, options_.start_timeout,
+                     "hello of " + join(absent(), ", "));
+    drain();
+  }
+}
+
+Lead::Event Lead::next(const std::function<bool()>& interrupted) {
+  for (;;) {
+    drain();
+    if (interrupted() || wishes_.stop || wishes_.stop_now || wishes_.snapshot) {
+      return Event::kInterrupted;
+    }
+    if (test_ && std::all_of(test_->begin(), test_->end(), [](const Share& s) { return s.done; })) {
+      return Event::kTestDone;
+    }
+    if (model_.live() == 0) {
+      fail_runtime("no worker is left; the last one: {}", comm_.first_loss());
+    }
+    const std::optional<Plan> plan = held_ ? std::nullopt : model_.next(comm_.now());
+    if (plan) {
+      commit(*plan);
+      if (plan->applies()) return Event::kRound;
+      continue;
+    }
+    comm_.note_progress(static_cast<uint64_t>(round_.number) + 1, "waiting for gradients");
+    comm_.wait_until([&] { return !inbox_.empty() || interrupted(); }, options_.timeout,
+                     "the gradients of the workers");
+  }
+}
+
+bool Lead::drain() {
+  std::deque<Inbox> came;
+  comm_.locked([&] { came.swap(inbox_); });
+  for (const Inbox& in : came) take(in);
+  return !came.empty();
+}
+
+void Lead::take(const Inbox& in) {
+  using Kind = Inbox::Kind;
+  if (in.kind == Kind::kLost && in.worker < 0) {
+    fail_runtime("a server is lost: {}", comm_.first_loss());
+  }
+  Peer& peer = peers_[in.worker];
+  switch (in.kind) {
+    case Kind::kHello:
+      ++peer.life;
+      peer.computing = false;
+      peer.header.reset();
+      peer.buffer = 0;
+      books_[in.worker].alive = true;
+      books_[in.worker].name = comm_.name(layout_.rank_of(in.worker));
+      model_.on_worker(in.worker, true);
+      break;
+    case Kind::kLost:
+      lose(in.worker, in.text);
+      break;
+    case Kind::kGradient:
+      if (!peer.computing || in.gradient.seq != books_[in.worker].next_seq) break;
+      peer.header = in.gradient;
+      take_gradient(in.worker);
+      break;
+    case Kind::kComplete:
+      if (!peer.computing || in.seq_tag != peer.seq_tag) break;
+      ++peer.complete;
+      take_gradient(in.worker);
+      break;
+    case Kind::kTestSums:
+      if (test_ && in.number == static_cast<uint32_t>(test_number_)) {
+        finish_share(in.worker, in.sums);
+      }
+      break;
+    case Kind::kWish:
+      wishes_.stop |= in.wish.stop;
+      wishes_.stop_now |= in.wish.stop_now;
+      wishes_.snapshot |= in.wish.snapshot;
+      break;
+    case Kind::kBye:
+      peer.stopped = true;
+      break;
+  }
+}
+
+void Lead::lose(int worker, const std::string& why) {
+  WorkerBook& book = books_[worker];
+  Peer& peer = peers_[worker];
+  peer.stopped = true;
+  if (!book.alive) return;
+  book.alive = false;
+  if (peer.computing) {
+    peer.slots[peer.slot] = -1;
+    ++book.next_seq;
+    book.next_batch += peer.steps;
+  }
+  peer.computing = false;
+  peer.header.reset();
+  model_.on_worker(worker, false);
+  finish_share(worker, {});
+  if (options_.warn && comm_.state(layout_.rank_of(worker)) == PeerState::kLost) {
+    options_.warn(fmt::format("{} is lost ({}); training goes on with {} of {} workers", book.name,
+                              why, model_.live(), layout_.workers));
+  }
+}
+
+// The gradient of a worker, when its header and every slice are there.
+void Lead::take_gradient(int worker) {
+  Peer& peer = peers_[worker];
+  if (!peer.header) return;
+  const GradientMessage g = *peer.header;
+  if (g.outcome != Outcome::kCancelled && peer.complete < layout_.servers) return;
+  WorkerBook& book = books_[worker];
+  peer.header.reset();
+  peer.computing = false;
+  peer.buffer = g.buffer;
+  ++book.next_seq;
+  book.next_batch += peer.steps;
+  book.rate = g.rate;
+  book.waiting_seconds += g.waiting_seconds;
+  book.compute_seconds += g.compute_seconds;
+  if (g.outcome == Outcome::kGradient) {
+    bad_in_a_row_ = 0;
+    book.samples += g.samples;
+    pushed_[worker].push_back(g);
+    Gradient out;
+    out.worker = worker;
+    out.seq = g.seq;
+    out.version = g.version;
+    out.steps = g.steps;
+    out.loss = g.loss;
+    out.norm_squared = g.norm_squared;
+    out.rate = g.rate;
+    out.seconds = comm_.now() - peer.answered;
+    model_.on_gradient(out);
+    return;
+  }
+  peer.slots[peer.slot] = -1;
+  if (g.outcome == Outcome::kCancelled) {
+    ++book.cancelled;
+  } else {
+    ++book.bad;
+    if (options_.warn && book.bad == 1) {
+      options_.warn(fmt::format("{}: its gradient at version {} is not finite and is dropped",
+                                book.name, g.version));
+    }
+    if (++bad_in_a_row_ > options_.max_bad) {
+      fail_runtime(
+          "iteration {}: {} gradients in a row are not finite (max_bad {}), the last one of {}\n"
+          "hint: lower base_lr, warm up with warmup_iter, or limit the gradient with "
+          "clip_gradients; look for wrong values in the data",
+          iteration_, bad_in_a_row_, options_.max_bad, book.name);
+    }
+  }
+  model_.on_idle(worker);
+}
+
+int Lead::slot_of(int worker, int64_t seq) const {
+  const auto& slots = peers_[worker].slots;
+  const auto it = std::find(slots.begin(), slots.end(), seq);
+  KINET_CHECK(it != slots.end(), "gradient {} of worker {} lies in no slot", seq, worker);
+  return static_cast<int>(it - slots.begin());
+}
+
+void Lead::commit(const Plan& plan) {
+  Command command;
+  const bool applies = plan.applies();
+  const auto iteration = static_cast<int64_t>(std::floor(iteration_));
+  command.head.round = round_.number + (applies ? 1 : 0);
+  command.head.step = iteration + 1;
+  command.head.learning_rate = options_.schedule(iteration);
+  command.head.applies = applies ? 1 : 0;
+  command.head.measure = applies && model_.wants_norms(command.head.round) ? 1 : 0;
+  command.head.product = applies && model_.wants_product() ? 1 : 0;
+  for (const PlanMember& m : plan.members) {
+    const auto& pushed = pushed_[m.worker];
+    const auto g = std::find_if(pushed.begin(), pushed.end(),
+                                [&](const GradientMessage& p) { return p.seq == m.seq; });
+    KINET_CHECK(g != pushed.end(), "gradient {} of worker {} is not there", m.seq, m.worker);
+    command.members.push_back({m, g->norm_squared, slot_of(m.worker, m.seq)});
+  }
+  std::sort(command.members.begin(), command.members.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.plan.worker, a.plan.seq) < std::pair(b.plan.worker, b.plan.seq);
+  });
+  for (const CommandMember& m : command.members) {
+    peers_[m.plan.worker].slots[m.slot] = -1;
+  }
+  // Before the answers, which name the iteration that follows.
+  if (!plan.members.empty()) account(command, plan);
+  std::vector<std::pair<int, AnswerMessage>> answers;
+  for (const int worker : plan.answer) answers.emplace_back(worker, answer(worker, command));
+  send_command(command);
+  const double begin = comm_.now();
+  const ServerRank::Result result = server_.execute(command);
+  const double service = comm_.now() - begin;
+  for (const auto& [worker, message] : answers) {
+    comm_.send(layout_.rank_of(worker), kAnswerKind, bytes_of(message));
+  }
+  for (const int worker : plan.cancel) {
+    if (peers_[worker].computing) {
+      comm_.send(layout_.rank_of(worker), kCancelKind, bytes_of(books_[worker].next_seq));
+    }
+  }
+  model_.committed(plan);
+  if (applies) report(command, result, service);
+}
+
+AnswerMessage Lead::answer(int worker, Command& command) {
+  Peer& peer = peers_[worker];
+  const auto slot = std::find(peer.slots.begin(), peer.slots.end(), -1);
+  KINET_CHECK(slot != peer.slots.end(), "worker {} is answered but has no free slot", worker);
+  peer.slot = static_cast<int>(slot - peer.slots.begin());
+  *slot = books_[worker].next_seq;
+  peer.computing = true;
+  peer.complete = 0;
+  peer.seq_tag = put_tag(books_[worker].next_seq);
+  peer.answered = comm_.now();
+  command.answers.push_back({{worker, peer.life}, peer.buffer});
+  AnswerMessage m;
+  m.version = command.head.round;
+  m.seq = books_[worker].next_seq;
+  m.iteration = static_cast<int64_t>(std::floor(iteration_));
+  m.batch = books_[worker].next_batch;
+  m.steps = peer.steps = model_.local_steps();
+  m.learning_rate = options_.schedule(m.iteration);
+  m.buffer = peer.buffer;
+  m.slot = peer.slot;
+  m.k = model_.k();
+  return m;
+}
+
+void Lead::send_command(const Command& command) {
+  if (layout_.servers == 1) return;
+  const std::vector<std::byte> bytes = command.pack();
+  for (Rank r = 1; r < layout_.servers; ++r) send_parts(comm_, r, kCommandKind, 0, bytes);
+}
+
+// Books of a plan that is about to be carried out.
+void Lead::account(const Command& command, const Plan& plan) {
+  double weight = 0, loss = 0;
+  for (const CommandMember& m : command.members) {
+    auto& pushed = pushed_[m.plan.worker];
+    const auto g = std::find_if(pushed.begin(), pushed.end(),
+                                [&](const GradientMessage& p) { return p.seq == m.plan.seq; });
+    const bool dropped = m.plan.use == Use::kDrop;
+    ++(dropped ? books_[m.plan.worker].dropped : books_[m.plan.worker].applied);
+    dropped_ += dropped ? 1 : 0;
+    if (!dropped) {
+      weight += m.plan.weight;
+      loss += m.plan.weight * g->loss;
+      iteration_ += m.plan.weight * static_cast<double>(g->steps);
+    }
+    books_[m.plan.worker].first_unused = g->batch + g->steps;
+    pushed.erase(g);
+  }
+  if (command.head.applies == 0) return;
+  iteration_ = settled(iteration_);
+  round_.number = command.head.round;
+  round_.iteration = iteration_;
+  round_.learning_rate = command.head.learning_rate;
+  round_.loss = loss / weight;
+  round_.time = comm_.now();
+  round_.live = model_.live();
+  round_.plan = plan;
+}
+
+void Lead::report(const Command& command, const ServerRank::Result& result, double service) {
+  round_.gradient_norm = std::sqrt(result.mean_squared);
+  RoundFacts facts;
+  facts.round = round_.number;
+  facts.iteration = iteration_;
+  facts.mean_known = result.mean_known;
+  facts.mean_squared = result.mean_squared;
+  facts.product_known = command.head.product != 0 && facts.round > 1;
+  facts.product = result.product;
+  facts.service_seconds = service / static_cast<double>(command.members.size());
+  facts.rate = round_.learning_rate;
+  facts.loss = round_.loss;
+  facts.norms = command.head.measure != 0;
+  if (facts.norms) {
+    facts.momentum_norm = std::sqrt(result.norms.momentum);
+    facts.weight_norm = std::sqrt(result.norms.weights);
+    const double passed = iteration_ - measured_at_;
+    facts.step_norm = passed > 0 ? std::sqrt(result.norms.moved) / passed : 0;
+    measured_at_ = iteration_;
+  }
+  model_.measured(facts);
+}
+
+WishMessage Lead::take_wishes() { return std::exchange(wishes_, {}); }
+
+std::vector<double> Lead::take_waiting() {
+  std::vector<double> out;
+  for (WorkerBook& book : books_) out.push_back(std::exchange(book.waiting_seconds, 0.0));
+  return out;
+}
+
+void Lead::start_test(int64_t iteration) {
+  Command command;
+  command.head.round = round_.number;
+  test_.emplace();
+  ++test_number_;
+  for (int w = 0; w < layout_.workers; ++w) {
+    if (!books_[w].alive) continue;
+    command.tests.push_back({w, peers_[w].life});
+    test_->push_back({w, false, {}});
+  }
+  send_command(command);
+  server_.execute(command);
+  TestTaskMessage task{iteration, test_number_, 0, static_cast<int32_t>(test_->size())};
+  for (const Share& share : *test_) {
+    comm_.send(layout_.rank_of(share.worker), kTestTaskKind, bytes_of(task));
+    ++task.share;
+  }
+}
+
+void Lead::finish_share(int worker, std::vector<double> sums) {
+  if (!test_) return;
+  for (Share& share : *test_) {
+    if (share.worker != worker || share.done) continue;
+    share.done = true;
+    share.sums = std::move(sums);
+    return;
+  }
+}
+
+std::vector<std::vector<double>> Lead::take_test_results() {
+  std::vector<std::vector<double>> out;
+  for (Share& share : *test_) out.push_back(std::move(share.sums));
+  test_.reset();
+  return out;
+}
+
+void Lead::stop_workers(int64_t iteration) {
+  for (int w = 0; w < layout_.workers; ++w) {
+    if (books_[w].alive) {
+      comm_.send(layout_.rank_of(w), kStopKind, bytes_of(StopMessage{iteration}));
+    }
+  }
+  const auto all_stopped = [this] {
+    for (int w = 0; w < layout_.workers; ++w) {
+      if (books_[w].alive && !peers_[w].stopped) return false;
+    }
+    return true;
+  };
+  while (!all_stopped()) {
+    comm_.wait_until([this] { return !inbox_.empty(); }, options_.timeout, "all workers to stop");
+    drain();
+  }
+  Command command;
+  command.head.round = round_.number;
+  command.head.stop = 1;
+  send_command(command);
+}
+
+}  // namespace kinet

@@ -1,0 +1,156 @@
+// The lead of the servers: knows what every worker does, tells the model what arrives, and has its
+// plans carried out by all servers. One loop, next(), does all of it.
+//
+// A worker is in one of these states:
+//   absent     no hello yet, or lost
+//   computing  it has an answer; its gradient, or word that there is none, is to come
+//   waiting    the model decides when it is answered
+// A gradient counts when its header and its slices at all servers are there. What a worker that is
+// lost had pushed whole stays good, the rest is forgotten at every server.
+//
+// Non-finite gradients are dropped and counted; more than max_bad in a row end the run.
+// Failures: a lost server, or no worker left, is an Error. Thread safety: one thread.
+// Reference: rules 9 to 17 of distributed training in docs/design.md.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/sync/server_rank.h"
+#include "src/sync/sync.h"
+
+namespace kinet {
+
+struct LeadOptions {
+  double timeout = 7200;       // seconds that workers which give signs of life may be waited for
+  double start_timeout = 120;  // until every worker has said hello
+  int max_bad = 10;            // non-finite gradients in a row
+  std::function<double(int64_t iteration)> schedule;  // learning rate
+  std::function<void(const std::string&)> warn;       // losses and the like, for people
+};
+
+// Of a worker, since the run began or as told.
+struct WorkerBook {
+  int64_t next_seq = 0;    // of the gradient that it computes next, or computes
+  int64_t next_batch = 0;  // number of the first mini-batch of that gradient
+  int64_t first_unused = 0;  // mini-batches from this one on are not in the weights
+  int64_t applied = 0, dropped = 0, bad = 0, cancelled = 0, samples = 0;
+  double waiting_seconds = 0, compute_seconds = 0;  // since take_times()
+  double rate = 1;                                  // its own factor, as last heard
+  bool alive = false;
+  std::string name;  // "rank 3 (host a, process 77)"
+};
+
+// A round that was applied.
+struct LeadRound {
+  int64_t number = 0;
+  double iteration = 0;  // after it
+  double learning_rate = 0, loss = 0, gradient_norm = 0, time = 0;
+  int live = 0;
+  Plan plan;
+};
+
+class Lead {
+ public:
+  Lead(Communicator& comm, const SyncLayout& layout, ServerRank& server, SyncModel& model,
+       const LeadOptions& options);
+  ~Lead();
+
+  // Where the run begins: iteration, version, and the next mini-batch of each worker.
+  void start_at(double iteration, int64_t round, const std::vector<int64_t>& next_batch);
+  // Until every worker has said hello; throws Error naming those that have not.
+  void wait_for_workers(const std::function<bool()>& interrupted);
+
+  enum class Event { kRound, kTestDone, kInterrupted };
+  // Until a round was applied, the test is done, or interrupted() or a worker wishes something.
+  Event next(const std::function<bool()>& interrupted);
+  const LeadRound& round() const { return round_; }
+  double iteration() const { return iteration_; }
+  WishMessage take_wishes();
+
+  // Sends the newest weights to be tested, a share to each live worker; training goes on
+  // meanwhile, and next() says when all shares are there. REQUIRES: !testing()
+  void start_test(int64_t iteration);
+  bool testing() const { return test_.has_value(); }
+  int test_shares() const { return static_cast<int>(test_->size()); }
+  // By share; empty: its worker was lost before it said anything.
+  std::vector<std::vector<double>> take_test_results();
+
+  // No plan is made while held (events are still taken): for the end of a run.
+  void hold(bool on) { held_ = on; }
+  // Tells all workers to stop and waits until they have, or are lost.
+  void stop_workers(int64_t iteration);
+
+  const std::vector<WorkerBook>& books() const { return books_; }
+  std::vector<double> take_waiting();  // seconds by worker since the last call
+  int take_dropped() { return std::exchange(dropped_, 0); }  // gradients, since the last call
+  int live() const { return model_.live(); }
+
+ private:
+  struct Inbox {
+    enum class Kind { kHello, kLost, kGradient, kComplete, kTestSums, kWish, kBye };
+    Kind kind = Kind::kHello;
+    int worker = 0;
+    GradientMessage gradient{};
+    uint32_t seq_tag = 0;
+    std::string text{};
+    std::vector<double> sums{};
+    uint32_t number = 0;
+    WishMessage wish{};
+  };
+  struct Peer {
+    bool computing = false, stopped = false;
+    uint32_t life = 0;
+    double answered = 0;
+    int slot = 0, buffer = 0;
+    int64_t steps = 1;  // mini-batches of what it computes
+    std::vector<int64_t> slots;  // seq in each, or -1
+    std::optional<GradientMessage> header;
+    int complete = 0;       // servers that have all of it
+    uint32_t seq_tag = 0;   // of what it computes
+  };
+  void listen();
+  bool drain();  // false: nothing came
+  void take(const Inbox& in);
+  void take_gradient(int worker);
+  void lose(int worker, const std::string& why);
+  void commit(const Plan& plan);
+  void account(const Command& command, const Plan& plan);
+  AnswerMessage answer(int worker, Command& command);
+  void report(const Command& command, const ServerRank::Result& result, double service);
+  void send_command(const Command& command);
+  int slot_of(int worker, int64_t seq) const;
+  void finish_share(int worker, std::vector<double> sums);
+
+  Communicator& comm_;
+  const SyncLayout layout_;
+  ServerRank& server_;
+  SyncModel& model_;
+  const LeadOptions options_;
+  std::deque<Inbox> inbox_;  // under the communicator's lock
+  std::vector<PartAssembler> test_parts_;
+  std::vector<Peer> peers_;
+  std::vector<WorkerBook> books_;
+  std::vector<std::vector<GradientMessage>> pushed_;  // by worker: complete, not used yet
+  double iteration_ = 0;
+  double measured_at_ = 0;  // iteration
+  LeadRound round_;
+  WishMessage wishes_;
+  bool held_ = false;
+  int bad_in_a_row_ = 0, dropped_ = 0;
+  int lost_handler_ = 0;
+
+  struct Share {
+    int worker = 0;
+    bool done = false;
+    std::vector<double> sums;
+  };
+  std::optional<std::vector<Share>> test_;
+  int32_t test_number_ = 0;
+};
+
+}  // namespace kinet

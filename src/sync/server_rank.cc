@@ -1,0 +1,285 @@
+#include "src/sync/server_rank.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/check.h"
+
+namespace kinet {
+
+size_t SyncLayout::begin(int server) const {
+  const size_t lines = padded(floats) / 16;
+  return lines * static_cast<size_t>(server) / static_cast<size_t>(servers) * 16;
+}
+
+size_t SyncLayout::slice_bytes(int server) const {
+  return (end(server) - begin(server) + (server == 0 ? buffers : 0)) * sizeof(float);
+}
+
+void merge_buffers(const std::vector<std::pair<double, const float*>>& members,
+                   std::span<float> buffers) {
+  if (members.empty()) return;
+  double total = 0;
+  bool equal = true;
+  for (const auto& [weight, from] : members) {
+    total += weight;
+    equal &= weight == members.front().first;
+  }
+  const double part = total > 1 - 1e-6 ? 1 : total;
+  const auto count = static_cast<float>(members.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    float sum = 0;
+    for (const auto& [weight, from] : members) {
+      sum += equal ? from[i] : static_cast<float>(weight / total) * from[i];
+    }
+    const float mean = equal ? sum / count : sum;
+    buffers[i] = part == 1 ? mean
+                           : static_cast<float>(1 - part) * buffers[i] +
+                                 static_cast<float>(part) * mean;
+  }
+}
+
+ServerRank::ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shard,
+                       std::span<float> weights, std::span<float> buffers, int slots,
+                       double timeout)
+    : comm_(comm),
+      layout_(layout),
+      shard_(shard),
+      weights_(weights),
+      buffers_(buffers),
+      slots_(slots),
+      timeout_(timeout),
+      slice_(layout.end(comm.rank()) - layout.begin(comm.rank())),
+      slot_floats_(SyncLayout::padded(slice_) + SyncLayout::padded(buffers.size())),
+      queue_(comm),
+      workers_(layout.workers),
+      norms_(layout.servers) {
+  for (WorkerPlace& w : workers_) {
+    w.slots = comm_.allocate(slot_floats_ * static_cast<size_t>(slots) * sizeof(float),
+                             "gradients of a worker");
+  }
+  comm_.on_message(kHelloKind, [this](Rank from, std::span<const std::byte> payload) {
+    greet(from, read_message<HelloMessage>(payload));
+  });
+  comm_.on_put(kPieceKind, [this](Rank from, uint32_t tag, uint64_t bytes) {
+    arrived(from, tag, bytes);
+  });
+  comm_.on_message(kCommandKind, [this](Rank, std::span<const std::byte> payload) {
+    if (const auto whole = command_parts_.add(payload)) {
+      commands_.push_back(Command::unpack(*whole));
+    }
+  });
+  comm_.on_message(kNormsKind, [this](Rank from, std::span<const std::byte> payload) {
+    norms_[from].push_back(read_message<NormsMessage>(payload));
+  });
+}
+
+ServerRank::~ServerRank() {
+  for (const uint8_t kind : {kHelloKind, kCommandKind, kNormsKind}) comm_.on_message(kind, nullptr);
+  comm_.on_put(kPieceKind, nullptr);
+}
+
+void ServerRank::on_complete(std::function<void(int, uint32_t)> handler) {
+  comm_.locked([&] { complete_ = std::move(handler); });
+}
+
+void ServerRank::on_hello(std::function<void(int)> handler) {
+  comm_.locked([&] {
+    hello_ = std::move(handler);
+    if (!hello_) return;
+    for (int w = 0; w < layout_.workers; ++w) {
+      if (workers_[w].life > 0) hello_(w);  // it was earlier
+    }
+  });
+}
+
+// A successor finds the place of the one before it, with what that one has pushed whole.
+void ServerRank::greet(Rank from, const HelloMessage& hello) {
+  if (from < layout_.servers) return;
+  const int worker = layout_.worker_of(from);
+  WorkerPlace& place = workers_[worker];
+  queue_.forget(from);
+  place.weights = hello.memory;
+  ++place.life;
+  place.seq_tag = ~0U;
+  place.bytes = 0;
+  SlotsMessage reply;
+  reply.region = comm_.key_for(*place.slots, from);
+  reply.begin = layout_.begin(comm_.rank());
+  reply.end = layout_.end(comm_.rank());
+  reply.slot_floats = slot_floats_;
+  comm_.send(from, kSlotsKind, bytes_of(reply));
+  if (hello_) hello_(worker);
+}
+
+void ServerRank::forget(int worker) { queue_.forget(layout_.rank_of(worker)); }
+
+// One gradient of a worker is on its way at a time: a new number begins a new one, and what came of
+// the one before it is forgotten (it was given up).
+void ServerRank::arrived(Rank from, uint32_t tag, uint64_t bytes) {
+  if (from < layout_.servers) return;
+  const int worker = layout_.worker_of(from);
+  WorkerPlace& place = workers_[worker];
+  if (place.seq_tag != tag) {
+    place.seq_tag = tag;
+    place.bytes = 0;
+  }
+  place.bytes += bytes;
+  if (place.bytes == layout_.slice_bytes(comm_.rank()) && complete_) complete_(worker, tag);
+}
+
+float* ServerRank::slot(int worker, int index) const {
+  return workers_[worker].slots->as<float>().data() + static_cast<size_t>(index) * slot_floats_;
+}
+
+Command ServerRank::take_command() {
+  Command out;
+  comm_.locked([&] {
+    out = std::move(commands_.front());
+    commands_.pop_front();
+  });
+  return out;
+}
+
+ServerRank::Result ServerRank::execute(const Command& command) {
+  Result result;
+  if (command.head.applies != 0) {
+    std::vector<Shard::Member> members;
+    bool fresh = false;
+    for (const CommandMember& m : command.members) {
+      members.push_back({m.plan, slot(m.plan.worker, m.slot), m.norm_squared});
+      fresh |= m.plan.use == Use::kFresh;
+    }
+    const bool measure = command.head.measure != 0, product = command.head.product != 0;
+    const Shard::Mean mean = shard_.sum(members, measure, product);
+    const auto all = fresh || measure || product
+                         ? total(command.head.round, {mean.squared, mean.product, 0})
+                         : std::array<double, 3>{};
+    result.mean_known = mean.known;
+    result.mean_squared = all[0];
+    result.product = all[1];
+    shard_.apply(members, command.head.step, command.head.learning_rate, result.mean_squared);
+    if (!buffers_.empty()) merge(command);
+  }
+  if (command.head.measure != 0) {
+    const Shard::Norms part = shard_.measure();
+    const auto all = total(command.head.round, {part.momentum, part.moved, part.weights});
+    result.norms = {all[0], all[1], all[2]};
+  }
+  if (!command.answers.empty() || !command.tests.empty()) publish(command);
+  return result;
+}
+
+// Squares of norms over all slices, summed in the order of the servers.
+std::array<double, 3> ServerRank::total(int64_t round, const std::array<double, 3>& part) {
+  if (layout_.servers == 1) return part;
+  const Rank self = comm_.rank();
+  for (Rank r = 0; r < layout_.servers; ++r) {
+    if (r != self) comm_.send(r, kNormsKind, bytes_of(NormsMessage{round, part}));
+  }
+  comm_.wait_until(
+      [&] {
+        for (Rank r = 0; r < layout_.servers; ++r) {
+          if (r == self || !norms_[r].empty()) continue;
+          if (comm_.state(r) != PeerState::kAlive) return true;
+          return false;
+        }
+        return true;
+      },
+      timeout_, fmt::format("the other servers in round {}", round));
+  std::array<double, 3> total{};
+  comm_.locked([&] {
+    for (Rank r = 0; r < layout_.servers; ++r) {
+      NormsMessage m{round, part};
+      if (r != self) {
+        if (norms_[r].empty()) {
+          fail_runtime("server {} is lost: {}", comm_.name(r), comm_.why_lost(r));
+        }
+        m = norms_[r].front();
+        norms_[r].pop_front();
+      }
+      KINET_CHECK(m.round == round, "server {} is in round {}, this one in {}", r, m.round, round);
+      for (size_t i = 0; i < total.size(); ++i) total[i] += m.squares[i];
+    }
+  });
+  return total;
+}
+
+void ServerRank::merge(const Command& command) {
+  std::vector<std::pair<double, const float*>> members;
+  for (const CommandMember& m : command.members) {
+    if (m.plan.use == Use::kDrop || m.plan.use == Use::kMomentum) continue;
+    members.emplace_back(m.plan.weight,
+                         slot(m.plan.worker, m.slot) + SyncLayout::padded(slice_));
+  }
+  merge_buffers(members, buffers_);
+}
+
+ServerRank::Publication& ServerRank::free_publication() {
+  for (const auto& p : publications_) {
+    const bool free = std::all_of(p->puts.begin(), p->puts.end(), [&](const auto& put) {
+      return queue_.done(put.first, put.second);
+    });
+    if (!free) continue;
+    p->puts.clear();
+    return *p;
+  }
+  publications_.push_back(std::make_unique<Publication>());
+  publications_.back()->region = comm_.allocate(slot_floats_ * sizeof(float), "weights to send");
+  return *publications_.back();
+}
+
+bool ServerRank::idle() const {
+  return std::all_of(publications_.begin(), publications_.end(), [&](const auto& p) {
+    return std::all_of(p->puts.begin(), p->puts.end(), [&](const auto& put) {
+      return queue_.done(put.first, put.second);
+    });
+  });
+}
+
+void ServerRank::publish(const Command& command) {
+  Publication& out = free_publication();
+  float* place = out.region->as<float>().data();
+  std::copy(weights_.begin(), weights_.end(), place);
+  std::copy(buffers_.begin(), buffers_.end(), place + SyncLayout::padded(slice_));
+  constexpr int kTestCopy = 2;
+  for (const CommandAnswer& a : command.answers) {
+    put_copy(out, a.to, a.buffer, kWeightsKind, command.head.round);
+  }
+  for (const CommandPeer& to : command.tests) {
+    put_copy(out, to, kTestCopy, kTestWeightsKind, command.head.round);
+  }
+}
+
+// Nothing is put to the successor of the worker that was meant.
+void ServerRank::put_copy(Publication& from, const CommandPeer& to, int buffer, uint8_t kind,
+                          int64_t version) {
+  const Rank peer = layout_.rank_of(to.worker);
+  RemoteRegion weights;
+  bool meant = false;
+  comm_.locked([&] {
+    weights = workers_[to.worker].weights;
+    meant = workers_[to.worker].life == to.life;
+  });
+  if (!meant) return;
+  const size_t copy = static_cast<size_t>(1 + buffer) * layout_.copy_floats();
+  RegionPut put;
+  put.from = from.region.get();
+  put.to = weights;
+  put.to_offset = (copy + layout_.begin(comm_.rank())) * sizeof(float);
+  put.bytes = slice_ * sizeof(float);
+  put.kind = kind;
+  put.tag = put_tag(version);
+  put.flush = buffers_.empty();
+  uint64_t ticket = queue_.post(peer, put);
+  if (!buffers_.empty()) {
+    put.from_offset = SyncLayout::padded(slice_) * sizeof(float);
+    put.to_offset = (copy + SyncLayout::padded(layout_.floats)) * sizeof(float);
+    put.bytes = buffers_.size() * sizeof(float);
+    put.flush = true;
+    ticket = queue_.post(peer, put);
+  }
+  from.puts.emplace_back(peer, ticket);
+}
+
+}  // namespace kinet

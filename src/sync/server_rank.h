@@ -1,0 +1,119 @@
+// One server of a run: its shard, the memory into which workers put their gradients, and the copies
+// of the weights that it puts into theirs. Carries out commands; decides nothing.
+//
+// Memory, in floats; P parameters, B buffers (batch-norm statistics, at the lead alone), both padded
+// to lines of 16 where another block follows:
+//   slots of a worker   slots x [ slice of the gradient | buffers ]
+//   a publication       [ slice of the weights | buffers ]
+//   of a worker         gradients [ P | B ], then weights 3 x [ P | B ]
+// A publication is a copy of the weights of one version. It is reused when the last put from it has
+// left; as a worker has one answer and one test outstanding at most, there are few.
+// A gradient is complete when all its bytes are there: puts may arrive in any order.
+//
+// Thread safety: one thread calls; handlers only note what came.
+// Reference: rules 9 to 11 of distributed training in docs/design.md.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "src/sync/put_queue.h"
+#include "src/sync/shard.h"
+#include "src/sync/sync_messages.h"
+
+namespace kinet {
+
+// Who is who, and who holds what. Ranks 0 .. servers-1 are the servers, the others the workers.
+struct SyncLayout {
+  int servers = 1, workers = 1;
+  size_t floats = 0, buffers = 0;  // P and B of the net
+
+  Rank rank_of(int worker) const { return servers + worker; }
+  int worker_of(Rank rank) const { return rank - servers; }
+  size_t begin(int server) const;
+  size_t end(int server) const { return server + 1 == servers ? floats : begin(server + 1); }
+  static size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
+  size_t copy_floats() const { return padded(floats) + padded(buffers); }  // [ P | B ]
+  size_t slice_bytes(int server) const;  // what a worker puts there for one gradient
+};
+
+// Batch-norm statistics of a round: B = (1 - W) B + W mean, where the mean is that of its members
+// by weight and W their total weight, at most 1. With W = 1 that is the mean alone.
+void merge_buffers(const std::vector<std::pair<double, const float*>>& members,
+                   std::span<float> buffers);
+
+class ServerRank {
+ public:
+  // `buffers`: of the lead's net; empty elsewhere. `timeout`: seconds that another server may take.
+  ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shard,
+             std::span<float> weights, std::span<float> buffers, int slots, double timeout);
+  ~ServerRank();
+
+  // Called under the communicator's lock when a gradient has arrived whole.
+  void on_complete(std::function<void(int worker, uint32_t seq_tag)> handler);
+  // Under the lock: a worker has said where its weights lie.
+  void on_hello(std::function<void(int worker)> handler);
+  void forget(int worker);  // under the lock: it is lost
+
+  struct Result {
+    bool mean_known = false;  // of the round, over all slices:
+    double mean_squared = 0;
+    double product = 0;
+    Shard::Norms norms;       // when asked for, over all slices
+  };
+  Result execute(const Command& command);
+
+  // Servers that are not the lead: the next command, once there is one.
+  bool has_command() const { return !commands_.empty(); }  // under the lock
+  Command take_command();
+
+  int slots() const { return slots_; }
+  bool lead() const { return comm_.rank() == 0; }
+  // All puts of weights have left.
+  bool idle() const;
+
+ private:
+  struct WorkerPlace {
+    std::unique_ptr<Region> slots;
+    RemoteRegion weights;
+    uint32_t seq_tag = ~0U;
+    uint64_t bytes = 0;  // of the gradient that is arriving
+    uint32_t life = 0;   // how often a worker of this number has said hello
+  };
+  struct Publication {
+    std::unique_ptr<Region> region;
+    std::vector<std::pair<Rank, uint64_t>> puts;
+  };
+  void greet(Rank from, const HelloMessage& hello);
+  void arrived(Rank from, uint32_t tag, uint64_t bytes);
+  float* slot(int worker, int index) const;
+  std::array<double, 3> total(int64_t round, const std::array<double, 3>& part);
+  void merge(const Command& command);
+  void publish(const Command& command);
+  Publication& free_publication();
+  void put_copy(Publication& from, const CommandPeer& to, int buffer, uint8_t kind, int64_t version);
+
+  Communicator& comm_;
+  const SyncLayout layout_;
+  Shard& shard_;
+  const std::span<float> weights_, buffers_;
+  const int slots_;
+  const double timeout_;
+  const size_t slice_, slot_floats_;
+  PutQueue queue_;
+  std::vector<WorkerPlace> workers_;
+  std::vector<std::unique_ptr<Publication>> publications_;
+  std::function<void(int, uint32_t)> complete_;
+  std::function<void(int)> hello_;
+  PartAssembler command_parts_;
+  std::deque<Command> commands_;
+  std::vector<std::deque<NormsMessage>> norms_;  // by server
+};
+
+}  // namespace kinet

@@ -1,0 +1,241 @@
+#include "src/sync/worker_link.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace kinet {
+
+WorkerLink::WorkerLink(Communicator& comm, const SyncLayout& layout,
+                       const WorkerLinkOptions& options)
+    : comm_(comm),
+      layout_(layout),
+      options_(options),
+      queue_(comm),
+      slots_(layout.servers),
+      tickets_(layout.servers, 0) {
+  const size_t floats = (1 + kCopies) * layout.copy_floats();
+  memory_ = std::make_shared<SharedMemory>(floats * sizeof(float), "kinet worker");
+  region_ = comm_.adopt({memory_->data(), memory_->bytes(), memory_->fd()});
+  listen();
+}
+
+WorkerLink::~WorkerLink() {
+  comm_.remove(lost_handler_);
+  for (const uint8_t kind : {kSlotsKind, kAnswerKind, kCancelKind, kTestTaskKind, kStopKind}) {
+    comm_.on_message(kind, nullptr);
+  }
+  comm_.on_put(kWeightsKind, nullptr);
+  comm_.on_put(kTestWeightsKind, nullptr);
+}
+
+void WorkerLink::listen() {
+  comm_.on_message(kSlotsKind, [this](Rank from, std::span<const std::byte> payload) {
+    if (from < layout_.servers) slots_[from] = read_message<SlotsMessage>(payload);
+  });
+  comm_.on_message(kAnswerKind, [this](Rank, std::span<const std::byte> payload) {
+    answer_ = read_message<AnswerMessage>(payload);
+  });
+  comm_.on_message(kCancelKind, [this](Rank, std::span<const std::byte> payload) {
+    if (read_message<int64_t>(payload) == current_seq_) cancelled_ = true;
+  });
+  comm_.on_message(kTestTaskKind, [this](Rank, std::span<const std::byte> payload) {
+    test_ = read_message<TestTaskMessage>(payload);
+  });
+  comm_.on_message(kStopKind, [this](Rank, std::span<const std::byte>) {
+    stop_ = cancelled_ = ended_ = true;
+  });
+  comm_.on_put(kWeightsKind, [this](Rank, uint32_t, uint64_t bytes) { weight_bytes_ += bytes; });
+  comm_.on_put(kTestWeightsKind, [this](Rank, uint32_t, uint64_t bytes) { test_bytes_ += bytes; });
+  lost_handler_ = comm_.on_peer_lost([this](Rank peer, const std::string&) {
+    if (peer < layout_.servers) cancelled_ = ended_ = true;
+  });
+}
+
+std::span<float> WorkerLink::gradients() const {
+  return {reinterpret_cast<float*>(memory_->data()), layout_.floats};
+}
+
+std::span<float> WorkerLink::pushed_buffers() const {
+  return {reinterpret_cast<float*>(memory_->data()) + SyncLayout::padded(layout_.floats),
+          layout_.buffers};
+}
+
+std::span<float> WorkerLink::weights(int copy) const {
+  float* base = reinterpret_cast<float*>(memory_->data());
+  return {base + static_cast<size_t>(1 + copy) * layout_.copy_floats(), layout_.floats};
+}
+
+std::span<float> WorkerLink::buffers(int copy) const {
+  return {weights(copy).data() + SyncLayout::padded(layout_.floats), layout_.buffers};
+}
+
+// The lead hears of this worker last: when it answers, the other servers know the way already.
+void WorkerLink::join() {
+  for (Rank server = layout_.servers - 1; server >= 0; --server) {
+    HelloMessage hello;
+    hello.floats = layout_.floats;
+    hello.buffers = layout_.buffers;
+    hello.memory = comm_.key_for(*region_, server);
+    comm_.send(server, kHelloKind, bytes_of(hello));
+    comm_.wait_until(
+        [&] { return slots_[server].has_value() || comm_.state(server) != PeerState::kAlive; },
+        options_.timeout, fmt::format("server {} to answer", server));
+    if (!slots_[server]) fail_runtime("a server is lost: {}", comm_.first_loss());
+  }
+}
+
+// Under the lock.
+bool WorkerLink::weights_ready() const {
+  return answer_ && weight_bytes_ == (layout_.floats + layout_.buffers) * sizeof(float);
+}
+
+// Under the lock.
+std::string WorkerLink::lost_server() const {
+  for (Rank r = 0; r < layout_.servers; ++r) {
+    if (comm_.state(r) == PeerState::kLost) {
+      return fmt::format("{} ({})", comm_.name(r), comm_.why_lost(r));
+    }
+    if (comm_.state(r) == PeerState::kLeft) return comm_.name(r) + " (it has left the run)";
+  }
+  return "";
+}
+
+WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
+  const uint64_t test_size = (layout_.floats + layout_.buffers) * sizeof(float);
+  Order order;
+  std::string lost;
+  const double begin = comm_.now();
+  const auto look = [&] {
+    using Kind = Order::Kind;
+    if (stop_) {
+      order.kind = Kind::kStop;
+    } else if (lost = lost_server(); !lost.empty()) {
+      return true;
+    } else if (test_ && test_bytes_ == test_size) {
+      order.kind = Kind::kTest;
+      order.test = *test_;
+      test_.reset();
+      test_bytes_ = 0;
+    } else if (weights_ready()) {
+      order.kind = Kind::kCompute;
+      order.answer = current_ = *answer_;
+      current_seq_ = answer_->seq;
+      cancelled_ = false;
+      answer_.reset();
+      weight_bytes_ = 0;
+    } else {
+      return interrupted();
+    }
+    return true;
+  };
+  comm_.wait_until(look, options_.timeout, "new weights from the servers");
+  waiting_ += comm_.now() - begin;
+  if (!lost.empty()) fail_runtime("a server is lost: {}", lost);
+  return order;
+}
+
+void WorkerLink::begin_push(const AnswerMessage& answer) {
+  current_ = answer;
+  pending_from_ = pending_to_ = 0;
+}
+
+// Backward goes from the last layer to the first, so pieces mostly come in descending order.
+void WorkerLink::push(size_t from, size_t to) {
+  if (from == to) return;
+  if (to == pending_from_ && pending_to_ > 0) {
+    pending_from_ = from;
+  } else {
+    post(pending_from_, pending_to_);
+    pending_from_ = from;
+    pending_to_ = to;
+  }
+  if ((pending_to_ - pending_from_) * sizeof(float) >= options_.bucket_bytes) {
+    post(pending_from_, pending_to_);
+    pending_from_ = pending_to_ = 0;
+  }
+}
+
+void WorkerLink::post(size_t from, size_t to) {
+  for (int s = 0; s < layout_.servers; ++s) {
+    const size_t begin = std::max(from, layout_.begin(s)), end = std::min(to, layout_.end(s));
+    if (begin >= end) continue;
+    post_to(s, begin, begin - layout_.begin(s), end - begin);
+  }
+}
+
+// In floats: from the region's start, into the slot, and how many.
+void WorkerLink::post_to(int server, uint64_t from, uint64_t to_offset, uint64_t floats) {
+  const SlotsMessage& slots = *slots_[server];
+  RegionPut put;
+  put.from = region_.get();
+  put.from_offset = from * sizeof(float);
+  put.to = slots.region;
+  put.to_offset = (static_cast<uint64_t>(current_.slot) * slots.slot_floats + to_offset) *
+                  sizeof(float);
+  put.bytes = floats * sizeof(float);
+  put.kind = kPieceKind;
+  put.tag = put_tag(current_.seq);
+  put.flush = true;
+  tickets_[server] = queue_.post(server, put);
+  pushed_bytes_ += put.bytes;
+  ++pushes_;
+}
+
+void WorkerLink::finish_push(GradientMessage header) {
+  post(pending_from_, pending_to_);
+  pending_from_ = pending_to_ = 0;
+  if (layout_.buffers > 0) {
+    post_to(0, SyncLayout::padded(layout_.floats),
+            SyncLayout::padded(layout_.end(0) - layout_.begin(0)), layout_.buffers);
+  }
+  grant_ = 1 - current_.buffer;
+  header.seq = current_.seq;
+  header.version = current_.version;
+  header.batch = current_.batch;
+  header.steps = current_.steps;
+  header.buffer = grant_;
+  header.waiting_seconds = take_waiting();
+  comm_.locked([this] { current_seq_ = -1; });
+  comm_.send(0, kGradientKind, bytes_of(header));
+}
+
+void WorkerLink::give_up() {
+  GradientMessage header;
+  header.outcome = Outcome::kCancelled;
+  header.seq = current_.seq;
+  header.version = current_.version;
+  header.batch = current_.batch;
+  header.steps = current_.steps;
+  header.buffer = grant_ = 1 - current_.buffer;
+  header.waiting_seconds = take_waiting();
+  comm_.locked([this] { current_seq_ = -1; });
+  comm_.send(0, kGradientKind, bytes_of(header));
+}
+
+void WorkerLink::wait_sent() {
+  comm_.wait_until(
+      [this] {
+        for (Rank r = 0; r < layout_.servers; ++r) {
+          if (comm_.state(r) == PeerState::kAlive && !queue_.done(r, tickets_[r])) return false;
+        }
+        return true;
+      },
+      options_.timeout, "the gradient to leave");
+}
+
+void WorkerLink::pause(double seconds) {
+  if (seconds > 0) comm_.sleep_until(comm_.now() + seconds, [this] { return cancelled(); });
+}
+
+void WorkerLink::send_test_sums(const TestTaskMessage& task, std::span<const double> sums) {
+  send_parts(comm_, 0, kTestSumsKind, static_cast<uint32_t>(task.number), std::as_bytes(sums));
+}
+
+void WorkerLink::wish(const WishMessage& wish) { comm_.send(0, kWishKind, bytes_of(wish)); }
+
+void WorkerLink::say_bye() { comm_.send(0, kByeKind, {}); }
+
+double WorkerLink::take_waiting() { return std::exchange(waiting_, 0.0); }
+
+}  // namespace kinet

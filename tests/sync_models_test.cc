@@ -1,0 +1,131 @@
+// Every synchronisation model trains a small net to the same loss, over every transport; and the
+// laws that say which models give the same weights.
+// ctest: labels=unit,core,threads timeout=600
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/sync_ranks.h"
+
+namespace kinet {
+namespace {
+
+struct Case {
+  std::string name, sync;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"bsp", "model: 'bsp' servers: 1"},
+      {"bsp of two servers", "model: 'bsp' servers: 2"},
+      {"asp", "model: 'asp'"},
+      {"ssp", "model: 'ssp' bound: 2"},
+      {"k_sync", "model: 'k_sync' variant: K_SYNC"},
+      {"k_batch_sync", "model: 'k_sync' variant: K_BATCH_SYNC k: 3"},
+      {"k_async", "model: 'k_sync' variant: K_ASYNC"},
+      {"k_batch_async", "model: 'k_sync' variant: K_BATCH_ASYNC k: 2"},
+      {"backup_workers", "model: 'backup_workers'"},
+      {"local_sgd", "model: 'local_sgd' local_steps: 4"},
+      {"ada_sync", "model: 'ada_sync' ada_interval: 0.05"},
+      {"lookahead", "model: 'momentum_k_sync'"},
+      {"lookahead of two servers", "model: 'momentum_k_sync' servers: 2"},
+      {"ordered", "model: 'momentum_k_sync' absorb: ORDERED k_rule: 'fixed' k: 2"},
+      {"momentum", "model: 'momentum_k_sync' absorb: MOMENTUM k_rule: 'fixed' k: 2"},
+      {"staleness", "model: 'momentum_k_sync' absorb: STALENESS k_rule: 'fixed' k: 2"},
+      {"drop", "model: 'momentum_k_sync' absorb: DROP k_rule: 'fixed' k: 2"}};
+  return all;
+}
+
+class SyncModelsTest : public SolverTest {
+ protected:
+  std::string text(const std::string& sync, int iterations = 60,
+                   const std::string& more = "") const {
+    return solver_text(net(), fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: {} display: 10 "
+                                          "test_interval: 30 random_seed: 5 {} {} sync_param {{ {} }}",
+                                          iterations, kNoSnapshot, more, sync));
+  }
+  static int servers_of(const std::string& sync) {
+    return sync.find("servers: 2") != std::string::npos ? 2 : 1;
+  }
+};
+
+class EveryModel : public SyncModelsTest, public ::testing::WithParamInterface<std::string> {};
+
+// They stop at the same iteration with the loss that bulk-synchronous training has.
+TEST_P(EveryModel, EndsInTheSameLossBand) {
+  for (const Case& c : cases()) {
+    for (const int workers : {2, 3, 4}) {
+      SCOPED_TRACE(fmt::format("{} with {} workers", c.name, workers));
+      SyncRun run;
+      run.transport = GetParam();
+      run.servers = servers_of(c.sync);
+      run.workers = workers;
+      run.step_seconds = {0.01, 0.013, 0.03};
+      const auto ranks = run_sync(text(c.sync), run, options_);
+      for (const SyncRank& r : ranks) ASSERT_EQ(r.error, "");
+      EXPECT_GE(ranks[0].end.iteration, 60);
+      EXPECT_LT(ranks[0].end.iteration, 64);
+      EXPECT_LT(ranks[0].end.loss, 0.6);
+      ASSERT_EQ(ranks[0].run->seen.tests.size(), 3u);
+      EXPECT_EQ(ranks[0].run->seen.tests.back().items, 7);
+      EXPECT_LT(ranks[0].run->seen.tests.back().loss, 0.6);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, EveryModel, ::testing::Values("inproc", "shm", "tcp", "sim"),
+                         [](const auto& test) { return test.param; });
+
+std::vector<float> weights_after(const std::vector<SyncRank>& ranks) {
+  for (const SyncRank& r : ranks) EXPECT_EQ(r.error, "");
+  const auto arena = ranks[0].run->solver->train_net().parameter_arena();
+  return {arena.begin(), arena.end()};
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(double{a[i]} - double{b[i]}, 2);
+    size += std::pow(double{b[i]}, 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+// Rule 15 of distributed training.
+TEST_F(SyncModelsTest, SynchronousFormsAgreeBitForBit) {
+  const std::string fixed = "model: 'momentum_k_sync' k_rule: 'fixed' ";
+  for (const int workers : {2, 3, 4}) {
+    SCOPED_TRACE(workers);
+    SyncRun all_reduce;
+    all_reduce.servers = 0;
+    all_reduce.workers = workers;
+    const auto expected = weights_after(run_sync(text("model: 'bsp'"), all_reduce, options_));
+    SyncRun run;
+    run.workers = workers;
+    const std::string k = fmt::format("k: {}", workers);
+    for (const std::string& sync :
+         {std::string("model: 'bsp' servers: 1"), fixed + "absorb: ORDERED " + k,
+          fixed + "absorb: DROP " + k, fixed + "absorb: MOMENTUM " + k,
+          "model: 'k_sync' " + k}) {
+      SCOPED_TRACE(sync);
+      EXPECT_EQ(weights_after(run_sync(text(sync), run, options_)), expected);
+    }
+  }
+}
+
+// Look-ahead with k = N is Nesterov's rule on the mean gradient.
+TEST_F(SyncModelsTest, LookAheadOfAllIsNesterov) {
+  SyncRun all_reduce;
+  all_reduce.servers = 0;
+  all_reduce.workers = 3;
+  const auto expected =
+      weights_after(run_sync(text("model: 'bsp'", 50, "type: 'Nesterov'"), all_reduce, options_));
+  SyncRun run;
+  run.workers = 3;
+  const auto own = weights_after(
+      run_sync(text("model: 'momentum_k_sync' k_rule: 'fixed' k: 3", 50), run, options_));
+  EXPECT_LE(distance(own, expected), 1e-5);
+}
+
+}  // namespace
+}  // namespace kinet
