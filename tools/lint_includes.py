@@ -30,6 +30,7 @@ ALLOWED = {
     "comm/mpi": ["src/base", "src/prototxt", "comm"],
     "comm/verbs": ["src/base", "src/prototxt"],
     "src/sync": COMMON + ["src/optim", "comm/communicator.h", "comm/collectives.h"],
+    "src/sync/models": COMMON + ["src/sync"],
     "src/solver": COMMON + ["src/net", "src/optim", "src/sync", "data", "src/proto",
                             "comm/communicator.h", "comm/comm_fields.h"],
     "src/sim": COMMON + ["src/solver", "src/sync", "src/net", "src/optim", "data", "comm"],

@@ -99,8 +99,8 @@ std::string Solver::Impl::snapshot() {
   extras.tested_iteration = tested_iteration;
   extras.early_stop = early_stop->state();
   extras.recent_losses.assign(recent.begin(), recent.end());
-  extras.lr_search = search_records();
   if (side) save_sync(extras.sync);
+  extras.lr_search = search_records();
   out.extras = std::move(extras);
   last_snapshot = write_snapshot(prefix, *train, std::move(out));
   return last_snapshot;

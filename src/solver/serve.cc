@@ -120,6 +120,11 @@ void Solver::Impl::restore_sync() {
 
 void Solver::Impl::save_sync(SyncExtras& out) {
   const ServerSide& s = *side;
+  std::vector<std::vector<uint64_t>> searches;
+  for (const WorkerBook& book : s.lead->books()) {
+    searches.emplace_back(book.search.begin(), book.search.end());
+  }
+  take_search_words(searches);
   out.model = config->params().message("sync_param").get_string("model");
   out.iteration = s.lead->iteration();
   out.round = s.lead->round().number;

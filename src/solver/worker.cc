@@ -120,6 +120,9 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
       std::isfinite(loss) && std::isfinite(norm) ? Outcome::kGradient : Outcome::kNotFinite;
   header.loss = loss;
   header.norm_squared = norm * norm;
+  header.rate = own_multiplier();
+  const std::vector<uint64_t> words = search_words();
+  std::copy(words.begin(), words.end(), header.search.begin());
   if (const BatchSource* source = train_source()) {
     header.samples = source->batch_size() * settings.iter_size * answer.steps;
   }
@@ -131,6 +134,8 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
 // Forward and backward, iter_size times. false: it was ended in between.
 bool Solver::Impl::pass_for(Hook& hook) {
   const double begin = now();
+  const std::vector<int64_t> before = positions();
+  search_passes = 0;
   train->zero_gradients();
   GoOnOnly earlier(&hook);
   double sum = 0;
@@ -141,6 +146,7 @@ bool Solver::Impl::pass_for(Hook& hook) {
     sum += *one;
   }
   loss = sum / static_cast<double>(settings.iter_size);
+  if (lr_search != nullptr && std::isfinite(loss)) search_rate(before);
   link->pause(pause_after(now() - begin));
   return !link->cancelled();
 }

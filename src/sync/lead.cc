@@ -354,6 +354,7 @@ void Lead::account(const Command& command, const Plan& plan) {
       iteration_ += m.plan.weight * static_cast<double>(g->steps);
     }
     books_[m.plan.worker].first_unused = g->batch + g->steps;
+    books_[m.plan.worker].search = g->search;
     pushed.erase(g);
   }
   if (command.head.applies == 0) return;

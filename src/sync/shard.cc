@@ -34,12 +34,15 @@ Shard::Mean Shard::sum(const std::vector<Member>& members, bool measure, bool pr
   const auto n = static_cast<int64_t>(setup_.weights.size());
   sum_ = nullptr;
   sum_scale_ = total_weight_ = 0;
+  mean_rate_ = 1;
+  double rates = 0;
   double fresh_weight = 0, first_factor = 1;
   for (const Member& m : members) {
     if (m.plan.use != Use::kDrop) total_weight_ += m.plan.weight;
     if (!summed(m.plan.use)) continue;
     differences_ = m.plan.use == Use::kDifference;
     fresh_weight += m.plan.weight;
+    rates += m.plan.weight * m.plan.rate;
     const double factor = m.plan.weight * m.plan.rate;
     if (sum_ == nullptr) {
       sum_ = m.gradient;
@@ -54,7 +57,8 @@ Shard::Mean Shard::sum(const std::vector<Member>& members, bool measure, bool pr
   if (sum_ != nullptr) {
     sum_scale_ = first_factor;
     if (!differences_) sum_scale_ /= static_cast<double>(setup_.iter_size);
-    const double scale = sum_scale_ / fresh_weight;
+    if (rates != fresh_weight) mean_rate_ = rates / fresh_weight;
+    const double scale = sum_scale_ / mean_rate_ / fresh_weight;
     out.known = true;
     out.squared =
         std::pow(gradient_norm({sum_, setup_.weights.size()}, setup_.threads) * scale, 2);
@@ -105,9 +109,9 @@ void Shard::apply_difference() {
 void Shard::apply_fresh(int64_t step, double rate, double mean_squared) {
   UpdateStep update;
   update.step = step;
-  update.learning_rate = rate;
+  update.learning_rate = rate * mean_rate_;
   update.threads = setup_.threads;
-  double scale = sum_scale_;
+  double scale = sum_scale_ / mean_rate_;
   const double norm = std::sqrt(mean_squared);
   if (setup_.clip > 0 && norm > setup_.clip) scale *= setup_.clip / norm;
   update.gradient_scale = static_cast<float>(scale);
@@ -126,7 +130,7 @@ std::vector<ParameterSegment> Shard::decayed(double weight) const {
 double Shard::member_scale(const Member& member) const {
   const double norm = std::sqrt(member.norm_squared);
   const double clipped = setup_.clip > 0 && norm > setup_.clip ? setup_.clip / norm : 1;
-  return member.plan.weight * member.plan.rate * clipped / static_cast<double>(setup_.iter_size);
+  return member.plan.weight * clipped / static_cast<double>(setup_.iter_size);
 }
 
 std::span<float> Shard::own_momentum(int worker) {
@@ -138,7 +142,7 @@ std::span<float> Shard::own_momentum(int worker) {
 // it: the estimated future weights of DANA (Hakimi et al. 2019).
 void Shard::apply_own(const Member& member, double rate) {
   UpdateStep update;
-  update.learning_rate = rate;
+  update.learning_rate = rate * member.plan.rate;
   update.gradient_scale = static_cast<float>(member_scale(member));
   update.threads = setup_.threads;
   own_rule_->update(decayed(member.plan.weight), update,
@@ -157,7 +161,7 @@ void Shard::apply_late(const Member& member, double rate) {
   double moved = 0;
   for (int i = 0; i <= member.plan.lag; ++i) moved += std::pow(m, i);
   for (const ParameterSegment& s : setup_.segments) {
-    const double step = rate * s.lr_mult * member_scale(member);
+    const double step = rate * member.plan.rate * s.lr_mult * member_scale(member);
     const auto n = static_cast<int64_t>(s.count);
     const float* g = member.gradient + s.offset;
     vec().axpy(n, static_cast<float>(kept * step), g, setup_.history.data() + s.offset);

@@ -3,7 +3,8 @@
 //
 // Order of summation: fresh gradients are summed in the order of the plan, which is that of the
 //   workers' numbers; the result depends on nothing else.
-// Weight decay is applied once, at the server's weights, in proportion to the round's total weight.
+// Weight decay is applied once, at the server's weights, in proportion to the round's total weight
+//   and with the mean of its members' rates.
 // Thread safety: none; one thread.
 #pragma once
 
@@ -81,6 +82,7 @@ class Shard {
   std::vector<float> mean_, last_mean_;
   float* sum_ = nullptr;                 // of the round: lies in the first fresh member's slot
   double sum_scale_ = 0, total_weight_ = 0;
+  double mean_rate_ = 1;  // of the workers' own factors on the learning rate
   bool differences_ = false;
 };
 

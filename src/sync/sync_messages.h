@@ -27,7 +27,7 @@
 namespace kinet {
 
 enum SyncKind : uint8_t {
-  kHelloKind = kSyncKind + 1,
+  kHelloKind = kSyncKind + 4,  // those before are of all-reduce bsp
   kSlotsKind,
   kPieceKind,
   kGradientKind,
@@ -68,6 +68,7 @@ struct GradientMessage {
   int64_t seq = 0, version = 0, batch = 0, steps = 1, samples = 0;
   double loss = 0, norm_squared = 0, rate = 1;
   double compute_seconds = 0, waiting_seconds = 0;
+  std::array<uint64_t, 5> search{};  // state of the worker's learning-rate search, for snapshots
   int32_t buffer = 0;  // the copy of the weights that may be written next
   Outcome outcome = Outcome::kGradient;
 };
