@@ -64,6 +64,7 @@ class WorkerGroup {
   void handle_end(Rank rank);
   bool replace(Rank rank, const std::string& what);
   bool was_asked_to(const ChildProcess& process) const;
+  bool vital(Rank rank) const;
   void escalate();
   void send_all(int signal);
   void say(const std::string& text);
@@ -87,6 +88,7 @@ class WorkerGroup {
   Phase phase_ = Phase::kRunning;
   double phase_ends_ = std::numeric_limits<double>::infinity();
   std::optional<int> first_failure_, first_kill_;  // exit statuses
+  bool vital_failed_ = false;
 };
 
 WorkerGroup::WorkerGroup(std::string program, std::vector<std::string> arguments, int count,
@@ -130,8 +132,10 @@ int WorkerGroup::run() {
   }
   lines_.finish();
   write_last_lines();
-  return first_kill_.value_or(first_failure_.value_or(0));
+  return vital_failed_ ? first_kill_.value_or(first_failure_.value_or(0)) : 0;
 }
+
+bool WorkerGroup::vital(Rank rank) const { return options_.vital <= 0 || rank < options_.vital; }
 
 bool WorkerGroup::all_ended() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended; });
@@ -275,12 +279,15 @@ void WorkerGroup::handle_end(Rank rank) {
   if (signal != 0 && !was_asked_to(process)) say(what + (ours ? ": it did not end by itself" : ""));
   auto& first = signal != 0 && !ours ? first_kill_ : first_failure_;
   if (!first) first = signal != 0 ? 128 + signal : status;
-  if (options_.go_on) return;
+  if (!vital(rank) && !was_asked_to(process)) return;
+  vital_failed_ = true;
   begin_grace(was_asked_to(process) ? kAskedGrace : options_.grace);
 }
 
 bool WorkerGroup::replace(Rank rank, const std::string& what) {
-  const bool useless = workers_[rank].process->exit_status() == kSetUpError;
+  const bool all_vital = options_.vital <= 0 || options_.vital >= static_cast<int>(workers_.size());
+  const bool useless =
+      workers_[rank].process->exit_status() == kSetUpError || (vital(rank) && !all_vital);
   if (restarts_left_ == 0 || useless || phase_ != Phase::kRunning || !passed_.empty()) return false;
   --restarts_left_;
   start(rank);

@@ -31,6 +31,9 @@ void add_launch_flags(CLI::App& app, LaunchFlags& flags) {
                  "file with the secret of the run (mode 0600), with --rendezvous");
   app.add_option("--transport", flags.transport,
                  "what carries bytes between ranks; wins over comm_param [auto]");
+  app.add_option("--restarts", flags.restarts,
+                 "with --workers: start dead workers again, so many in all")
+      ->check(CLI::Range(0, kMostRanks));
   app.add_flag("--verbose", flags.verbose, "with --workers: show what every rank prints");
 }
 
@@ -44,10 +47,12 @@ RankIdentity resolve_launch(const LaunchFlags& flags) {
   return who_am_i(flags.settings);
 }
 
-int run_launcher(const RankIdentity& me, const LaunchFlags& flags) {
+int run_launcher(const LaunchFlags& flags, int ranks, int servers) {
   WorkerOptions options;
   options.verbose = flags.verbose;
-  return run_workers_of_this_program(me.size, options);
+  options.restarts = flags.restarts;
+  options.vital = servers > 0 ? servers : ranks;
+  return run_workers_of_this_program(ranks, options);
 }
 
 JoinedRun join_as_rank(const RankIdentity& me,
@@ -60,18 +65,20 @@ JoinedRun join_as_rank(const RankIdentity& me,
   });
 }
 
-int resolve_threads(int threads, const RankIdentity& me, const World& world) {
+int resolve_threads(int threads, const RankIdentity& me, const World& world, int servers) {
   if (threads > 0) return threads;
   const int cores = resolve_threads(0);  // those that this process may run on
   const bool engine = me.source != "--workers" && me.source != "--rank";
   const bool bound = engine && cores < sysconf(_SC_NPROCESSORS_ONLN);
-  return bound ? cores : std::max(1, cores / world.local_size());
+  const int computing = std::max(1, world.local_size() - servers);
+  return bound ? cores : std::max(1, cores / computing);
 }
 
 std::string launch_flags_text(const LaunchFlags& flags) {
   std::string text;
   if (flags.settings.workers > 1) text += fmt::format(" --workers {}", flags.settings.workers);
   if (!flags.transport.empty()) text += " --transport " + shell_word(flags.transport);
+  if (flags.restarts > 0) text += fmt::format(" --restarts {}", flags.restarts);
   return text;
 }
 

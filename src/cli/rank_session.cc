@@ -66,20 +66,24 @@ void RankSession::connect(const Params& params, const std::string& transport, So
   comm_->on_peer_lost([this, comm = comm_.get()](Rank peer, const std::string&) {
     if (first_lost_ < 0 && comm->state(peer) == PeerState::kLost) first_lost_ = peer;
   });
+  if (solver.servers() > 0) return solver.attach(*comm_);
   bsp_ = std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(),
                                BspOptions{comm_params.get_double("wait_timeout")});
   solver.attach(*bsp_);
 }
 
-std::string RankSession::summary() const {
+std::string RankSession::summary(int servers) const {
   std::set<std::string> nodes, routes;
   for (const Member& m : world().members) nodes.insert(m.node);
   for (Rank r = 0; r < world().size; ++r) {
     if (r != world().rank) routes.insert(comm_->route(r));
   }
-  return fmt::format("{} workers on {} {}, bulk-synchronous (all-reduce), over {}", world().size,
-                     nodes.size(), nodes.size() == 1 ? "machine" : "machines",
-                     join({routes.begin(), routes.end()}, " and "));
+  const int workers = world().size - servers;
+  std::string text = fmt::format("{} {}", workers, workers == 1 ? "worker" : "workers");
+  if (servers > 0) text += fmt::format(" and {} {}", servers, servers == 1 ? "server" : "servers");
+  return text + fmt::format(" on {} {}, over {}", nodes.size(),
+                            nodes.size() == 1 ? "machine" : "machines",
+                            join({routes.begin(), routes.end()}, " and "));
 }
 
 void RankSession::leave() {

@@ -41,8 +41,8 @@ class RankSession {
   // `params`: comm_param; its tree outlives this object. `transport`: the flag, may be "".
   void connect(const Params& params, const std::string& transport, Solver& solver);
   std::string describe_routes(bool verbose) const { return comm_->describe_routes(verbose); }
-  // "3 workers on 1 host, bulk-synchronous (all-reduce), over shm"
-  std::string summary() const;
+  // "3 workers and 1 server on 1 machine, over shm"
+  std::string summary(int servers) const;
 
   void leave();
   void abort(const Error& error);

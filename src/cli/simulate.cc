@@ -28,6 +28,7 @@
 #include "src/cli/rank_session.h"
 #include "src/cli/signals.h"
 #include "src/cli/slow_flag.h"
+#include "src/cli/sync_roles.h"
 #include "src/cli/train_parts.h"
 #include "src/solver/effective_files.h"
 #include "src/solver/observer_list.h"
@@ -48,6 +49,7 @@ struct Simulation {
   std::shared_ptr<const SolverConfig> config;
   std::shared_ptr<LocalStore> store;
   Runtime runtime;
+  SyncRoles roles;
   SolverControl control;  // of all: a wish to stop reaches every rank
   uint64_t seed = 0;      // of the modelled times
   uint64_t clock_seed = 0;
@@ -69,13 +71,14 @@ class Simulate : public Command {
 
   void configure(CLI::App& app) override {
     app.add_option("SOLVER", solver_, "solver file (.prototxt)")->required();
-    app.add_option("--workers", workers_, "ranks, each a thread of this process")
+    app.add_option("--workers", workers_, "workers, each a thread of this process")
         ->required()
         ->check(CLI::Range(2, kMostWorkers));
     app.add_option("--step-seconds", step_seconds_,
                    "virtual seconds that a gradient takes on average [0.01]");
     app.add_option("--clock", clock_,
                    "how these vary: " + join(StepClock::names(), ", ") + " [constant]");
+    add_sync_flag(app, sync_);
     add_slow_flag(app, slow_);
     add_weights_flag(app, options_.weights);
     app.add_option("--resume,--snapshot", options_.resume, "go on from this .solverstate");
@@ -95,7 +98,7 @@ class Simulate : public Command {
     KINET_CHECK(std::isfinite(step_seconds_) && step_seconds_ > 0 && step_seconds_ < 1e6,
                 "--step-seconds {:g}: must lie between 0 and 1,000,000", step_seconds_);
     StepClock::kind_of(clock_);
-    slow_.check(workers_);
+    apply_sync_flag(sync_, options_);
     if (options_.threads <= 0) options_.threads = 1;  // as many as there are cores: other bits
     if (!seed_.empty()) options_.seed = seed_of(seed_);
     Simulation sim;
@@ -109,14 +112,16 @@ class Simulate : public Command {
   }
 
  private:
-  void prepare(Simulation& sim) const {
+  void prepare(Simulation& sim) {
     sim.config = SolverConfig::load(solver_, options_.set);
     const Params comm(sim.config->params().message("comm_param").node(), &comm_fields());
     SimOptions network = SimOptions::from(comm.message("sim"));
     network.threads = true;
     network.patience = kPatience;
-    sim.runtime.sim = std::make_shared<SimWorld>(workers_, network);
-    sim.store = std::make_shared<LocalStore>(workers_);
+    sim.roles = roles_of_workers(*sim.config, workers_);
+    slow_.check(workers_);
+    sim.runtime.sim = std::make_shared<SimWorld>(sim.roles.ranks(), network);
+    sim.store = std::make_shared<LocalStore>(sim.roles.ranks());
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     sim.clock_seed = static_cast<uint64_t>(now / std::chrono::microseconds(1)) % 1'000'000'000;
     const int64_t in_file = sim.config->params().get_int("random_seed");
@@ -126,7 +131,7 @@ class Simulate : public Command {
 
   void run_ranks(Simulation& sim) const {
     std::vector<std::thread> threads;
-    for (Rank rank = 1; rank < workers_; ++rank) {
+    for (Rank rank = 1; rank < sim.roles.ranks(); ++rank) {
       threads.emplace_back([this, &sim, rank] {
         be_a_rank(sim, rank, [&](RankSession& session) { work(sim, session); });
       });
@@ -160,15 +165,13 @@ class Simulate : public Command {
 
   SolverOptions options_of(const Simulation& sim, Rank rank, const std::string& folder) const {
     SolverOptions options = options_;
-    options.worker = rank;
-    options.workers = workers_;
+    assign_role(sim.roles, rank, slow_, options);
     options.output_folder = folder;
     options.clock_seed = sim.clock_seed;
-    options.slow_factor = slow_.factor(rank);
     options.now = [world = sim.runtime.sim] { return world->now(); };
     const StepClock clock(StepClock::kind_of(clock_), step_seconds_, sim.seed);
-    options.step_seconds = [clock, rank, gradient = int64_t{0}]() mutable {
-      return clock.seconds(rank, gradient++);
+    options.step_seconds = [clock, worker = options.worker, gradient = int64_t{0}]() mutable {
+      return clock.seconds(worker, gradient++);
     };
     return options;
   }
@@ -244,8 +247,9 @@ class Simulate : public Command {
     console.paragraph(net_line(solver.train_net()));
     console.line("Run directory: " + directory.folder().string());
     console.line(fmt::format(
-        "Simulated: {} workers; a gradient takes {:g} s ({}){}; network {}. All times are virtual.",
-        workers_, step_seconds_, clock_, slow_.text.empty() ? "" : ", slowed " + slow_.text,
+        "Simulated: {} workers, {}; a gradient takes {:g} s ({}){}; network {}. All times are "
+        "virtual.",
+        workers_, describe_sync(*sim.config, sim.roles), step_seconds_, clock_, slow_.text.empty() ? "" : ", slowed " + slow_.text,
         sim.runtime.sim->describe()));
   }
 
@@ -258,6 +262,7 @@ class Simulate : public Command {
   std::string solver_, seed_, out_, clock_ = "constant";
   SolverOptions options_;
   SlowFlag slow_;
+  std::string sync_;
   int workers_ = 0;
   double step_seconds_ = 0.01;
   bool quiet_ = false;

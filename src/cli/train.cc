@@ -24,6 +24,7 @@
 #include "src/cli/run_fingerprint.h"
 #include "src/cli/signals.h"
 #include "src/cli/slow_flag.h"
+#include "src/cli/sync_roles.h"
 #include "src/cli/train_parts.h"
 #include "src/solver/effective_files.h"
 #include "src/solver/observer_list.h"
@@ -53,6 +54,7 @@ class Train : public Command {
     app.add_option("--seed", seed_, "seed of all random numbers; wins over random_seed");
     add_gpu_flag(app, gpu_);
     add_launch_flags(app, launch_);
+    add_sync_flag(app, sync_);
     add_slow_flag(app, slow_);
     app.add_flag("--quiet", quiet_, "print only warnings and the end");
   }
@@ -68,9 +70,13 @@ class Train : public Command {
         "--weights begins at iteration 0 with weights that are there");
     if (!seed_.empty()) options_.seed = seed_of(seed_);
     const RankIdentity me = resolve_launch(launch_);
-    slow_.check(me.size);
+    apply_sync_flag(sync_, options_);
     const auto config = SolverConfig::load(solver_, options_.set);
-    if (me.role == Role::kLauncher) return run_launcher(me, launch_);
+    if (me.role == Role::kLauncher) {
+      roles_ = roles_of_workers(*config, me.size);
+      slow_.check(roles_.workers);
+      return run_launcher(launch_, roles_.ranks(), roles_.servers);
+    }
     if (me.role == Role::kRank) return train_as_rank(me, config);
     options_.threads = resolve_threads(threads_);
     return train(config, nullptr);
@@ -82,10 +88,10 @@ class Train : public Command {
                         [this](const std::string& text) {
                           if (launch_.verbose) std::fprintf(stderr, "%s\n", text.c_str());
                         });
-    options_.threads = resolve_threads(threads_, me, session.world());
-    options_.worker = session.world().rank;
-    options_.workers = session.world().size;
-    options_.slow_factor = slow_.factor(options_.worker);
+    roles_ = roles_of_ranks(*config, session.world().size);
+    slow_.check(roles_.workers);
+    assign_role(roles_, session.world().rank, slow_, options_);
+    options_.threads = resolve_threads(threads_, me, session.world(), roles_.servers);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     options_.clock_seed = std::stoull(
         session.share("seed", std::to_string(now / std::chrono::microseconds(1) % 1'000'000'000)));
@@ -134,7 +140,7 @@ class Train : public Command {
     guard.keep();
     save_files(*config, solver, directory);
     if (!quiet_) print_head(console, solver, directory);
-    if (!quiet_ && session != nullptr) print_session(console, *session);
+    if (!quiet_ && session != nullptr) print_session(console, *config, *session);
     return drive(solver, directory, console, session);
   }
 
@@ -187,6 +193,7 @@ class Train : public Command {
     if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
     out += launch_flags_text(launch_);
     add_flag("--slow", slow_.text, out);
+    // --sync is among the --set ones by now
   }
 
   static void print_head(Console& console, Solver& solver, const RunDirectory& directory) {
@@ -195,8 +202,10 @@ class Train : public Command {
     console.line("Run directory: " + directory.folder().string());
   }
 
-  void print_session(Console& console, const RankSession& session) const {
-    console.line("Workers: " + session.summary());
+  void print_session(Console& console, const SolverConfig& config,
+                     const RankSession& session) const {
+    console.line(fmt::format("Workers: {}; {}", session.summary(roles_.servers),
+                             describe_sync(config, roles_)));
     if (launch_.verbose) console.line(session.describe_routes(true));
   }
 
@@ -212,6 +221,8 @@ class Train : public Command {
   SolverOptions options_;
   LaunchFlags launch_;
   SlowFlag slow_;
+  std::string sync_;
+  SyncRoles roles_;
   int threads_ = 0;
   bool quiet_ = false;
 };

@@ -232,6 +232,7 @@ void Solver::step() {
 
 std::vector<TestRecord> Solver::test() { return impl_->test_all(nullptr); }
 std::string Solver::snapshot() { return impl_->snapshot(); }
+int Solver::servers() const { return impl_->options.servers; }
 int64_t Solver::iteration() const { return impl_->iteration; }
 uint64_t Solver::seed() const { return impl_->seed; }
 const std::vector<std::string>& Solver::weights() const { return impl_->weights; }

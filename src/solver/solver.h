@@ -97,6 +97,7 @@ class Solver {
   std::vector<TestRecord> test();  // all test nets, each from item 0
   std::string snapshot();          // writes .caffemodel + .solverstate; path of the latter
 
+  int servers() const;  // SolverOptions
   int64_t iteration() const;
   uint64_t seed() const;
   const std::vector<std::string>& weights() const;  // files that it began with

@@ -99,7 +99,9 @@ void Lead::wait_for_workers(const std::function<bool()>& interrupted) {
   const auto absent = [this] {
     std::vector<std::string> names;
     for (int w = 0; w < layout_.workers; ++w) {
-      if (!books_[w].alive) names.push_back(comm_.name(layout_.rank_of(w)));
+      if (!books_[w].alive && peers_[w].gone.empty()) {
+        names.push_back(comm_.name(layout_.rank_of(w)));
+      }
     }
     return names;
   };
@@ -107,6 +109,11 @@ void Lead::wait_for_workers(const std::function<bool()>& interrupted) {
     comm_.wait_until([&] { return !inbox_.empty() || interrupted(); }, options_.start_timeout,
                      "hello of " + join(absent(), ", "));
     drain();
+  }
+  for (int w = 0; w < layout_.workers; ++w) {
+    if (peers_[w].gone.empty() || !options_.warn) continue;
+    options_.warn(fmt::format("{} was lost before it began ({}); training begins without it",
+                              comm_.name(layout_.rank_of(w)), peers_[w].gone));
   }
 }
 
@@ -150,6 +157,8 @@ void Lead::take(const Inbox& in) {
   switch (in.kind) {
     case Kind::kHello:
       ++peer.life;
+      peer.stopped = false;
+      peer.gone.clear();
       peer.computing = false;
       peer.header.reset();
       peer.buffer = 0;
@@ -190,7 +199,10 @@ void Lead::lose(int worker, const std::string& why) {
   WorkerBook& book = books_[worker];
   Peer& peer = peers_[worker];
   peer.stopped = true;
-  if (!book.alive) return;
+  if (!book.alive) {
+    if (peer.life == 0) peer.gone = comm_.why_lost(layout_.rank_of(worker));
+    return;
+  }
   book.alive = false;
   if (peer.computing) {
     peer.slots[peer.slot] = -1;

@@ -115,6 +115,7 @@ class Lead {
     std::optional<GradientMessage> header;
     int complete = 0;       // servers that have all of it
     uint32_t seq_tag = 0;   // of what it computes
+    std::string gone;       // why it was lost before its hello, or ""
   };
   void listen();
   bool drain();  // false: nothing came
