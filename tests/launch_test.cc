@@ -108,7 +108,7 @@ TEST(WhoAmI, AChildOfTheLauncher) {
   EXPECT_EQ(me.rendezvous, "127.0.0.1:4000");
   EXPECT_EQ(me.token, kSecret);
   EXPECT_FALSE(me.hosts_rendezvous);
-  expect_error("--workers 3", workers(3), v);
+  expect_error("--workers 5", workers(5), v);
   v.erase("KINET_TOKEN");
   expect_error("KINET_TOKEN is not", workers(4), v);
 }

@@ -27,7 +27,7 @@ void check(const SolverConfig& config, const SyncRoles& roles) {
   if (roles.servers == 0 && name != "bsp") {
     fail_at(sync.where("servers"), fmt::format("{} needs a server\nhint: servers: 1", name));
   }
-  const std::string method = solver.message("lr_search_param").get_string("method");
+  const std::string method = solver.message("lr_search_param").get_enum("method");
   if (roles.servers > 0 && method == "hypergradient") {
     fail_at(sync.where("model"),
             "lr_search_param method hypergradient needs the history of the updates, which is at "

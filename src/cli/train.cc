@@ -89,6 +89,10 @@ class Train : public Command {
                           if (launch_.verbose) std::fprintf(stderr, "%s\n", text.c_str());
                         });
     roles_ = roles_of_ranks(*config, session.world().size);
+    const int asked = launch_.settings.workers;
+    KINET_CHECK(asked == 0 || asked == roles_.workers,
+                "--workers {}: this run has {} ranks, {} of them servers\nhint: unset KINET_RANK",
+                asked, session.world().size, roles_.servers);
     slow_.check(roles_.workers);
     assign_role(roles_, session.world().rank, slow_, options_);
     options_.threads = resolve_threads(threads_, me, session.world(), roles_.servers);

@@ -155,7 +155,7 @@ void Solver::Impl::display() {
     r.images_per_second = r.iterations_per_second * images;
     r.epoch = static_cast<double>(iteration) * images / static_cast<double>(source->items());
   }
-  r.outputs = output_values(*train);
+  if (side == nullptr) r.outputs = output_values(*train);  // a server's net sees no data
   observer.on_display(r);
   since_display = 0;
   train_seconds = 0;
