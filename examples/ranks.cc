@@ -64,7 +64,7 @@ Flags parse(const std::vector<std::string>& words) {
     else if (word == "--restart")
       f.workers.restarts = std::stoi(next());
     else if (word == "--go-on")
-      f.workers.go_on = true;
+      f.workers.vital = 1;  // the others may fail
     else if (word == "--verbose")
       f.workers.verbose = true;
     else if (word == "--setting-of")
@@ -126,7 +126,7 @@ void be_a_rank(const RankIdentity& me, const Flags& f) {
   print(fmt::format("rank {} of {}: process {}, incarnation {}, local rank {} of {}", world.rank,
                     world.size, getpid(), world.members[world.rank].incarnation, world.local_rank(),
                     world.local_size()));
-  Watcher watcher(world, f.workers.go_on || f.workers.restarts > 0);
+  Watcher watcher(world, f.workers.vital > 0 || f.workers.restarts > 0);
   for (const Deadline deadline(kLongest); !f.until.empty() && !deadline.passed();) {
     pollfd entry{run.rendezvous().event_fd(), POLLIN, 0};
     ::poll(&entry, 1, 20);
