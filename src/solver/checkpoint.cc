@@ -69,8 +69,10 @@ void Solver::Impl::find_prefix() {
 }
 
 void Solver::Impl::check_finite() {
+  gather_state();
   std::string bad = first_non_finite_parameter(*train);
-  if (bad.empty() && !vec().all_finite(static_cast<int64_t>(history.size()), history.data())) {
+  const std::span<const float> numbers = whole_history();
+  if (bad.empty() && !vec().all_finite(static_cast<int64_t>(numbers.size()), numbers.data())) {
     bad = "the optimizer's history";
   }
   if (bad.empty()) return;
@@ -85,7 +87,7 @@ std::string Solver::Impl::snapshot() {
   snapshot_tried = iteration;
   Snapshot out;
   out.iteration = iteration;
-  out.history = pack_history(*train, history, optimizer->histories());
+  out.history = pack_history(*train, whole_history(), optimizer->histories());
   KinetExtras extras;
   extras.solver_type = type;
   extras.net_name = train->name();

@@ -6,7 +6,7 @@
 //   training goes on meanwhile)
 // An iteration is due when the sum of the rounds' weights has reached it, so a display, test or
 // snapshot at iteration i is of the first version of the weights at or after i.
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 
 #include "src/base/check.h"
@@ -36,6 +36,7 @@ void Solver::Impl::become_server(Communicator& communicator) {
   ServerSide& s = *side;
   s.layout = {options.servers, options.workers, train->gradient_arena().size(),
               train->buffer_arena().size()};
+  s.layout.check();
   const size_t begin = s.layout.begin(options.server), end = s.layout.end(options.server);
   const std::span<float> weights = train->parameter_arena().subspan(begin, end - begin);
   s.model = make_sync_model(sync, {options.workers, momentum(), type});
@@ -55,6 +56,9 @@ void Solver::Impl::become_server(Communicator& communicator) {
   s.rank = std::make_unique<ServerRank>(
       communicator, s.layout, *s.shard, weights,
       options.server == 0 ? train->buffer_arena() : std::span<float>(), s.model->slots(), timeout);
+  s.gather = std::make_unique<StateGather>(communicator, s.layout, *s.shard,
+                                           optimizer->histories(), timeout);
+  restore_own_momenta();
   if (options.server > 0) {
     s.rank->on_complete([&communicator](int worker, uint32_t seq_tag) {
       communicator.send(0, kCompleteKind, bytes_of(CompleteMessage{worker, seq_tag}));
@@ -84,27 +88,36 @@ void Solver::Impl::slice_history(size_t begin, size_t end) {
   history = std::move(slice);
 }
 
+bool Solver::Impl::resumes_sync() const {
+  return resumed_sync.model == config->params().message("sync_param").get_string("model") &&
+         static_cast<int>(resumed_sync.workers.size()) == options.workers;
+}
+
+// Of the slice. The number of servers may be another than that of the run that was saved.
+void Solver::Impl::restore_own_momenta() {
+  ServerSide& s = *side;
+  if (!resumes_sync()) return;
+  for (int w = 0; w < options.workers; ++w) {
+    const std::vector<float>& momentum = resumed_sync.workers[w].momentum;
+    if (momentum.empty()) continue;
+    KINET_CHECK(momentum.size() == s.layout.floats,
+                "{}: the momentum of worker {} has {} numbers, the net has {}", resumed_from, w,
+                momentum.size(), s.layout.floats);
+    const auto from = momentum.begin() + static_cast<int64_t>(s.layout.begin(options.server));
+    const std::span<float> to = s.shard->own_momentum(w);
+    std::copy_n(from, to.size(), to.begin());
+  }
+}
+
 // The state of a run with servers goes on where every worker was. Of one without, or with another
 // number of workers, only weights, history and iteration go on.
 void Solver::Impl::restore_sync() {
   ServerSide& s = *side;
   const SyncExtras& saved = resumed_sync;
-  const bool same = saved.model == config->params().message("sync_param").get_string("model") &&
-                    static_cast<int>(saved.workers.size()) == options.workers;
   std::vector<int64_t> batches(options.workers, iteration);
   double start = static_cast<double>(iteration);
-  if (same) {
-    for (int w = 0; w < options.workers; ++w) {
-      batches[w] = saved.workers[w].next_batch;
-      const auto& momentum = saved.workers[w].momentum;
-      if (momentum.empty()) continue;
-      KINET_CHECK(momentum.size() == s.layout.floats,
-                  "{}: the momentum of worker {} has {} numbers, the net has {}", resumed_from, w,
-                  momentum.size(), s.layout.floats);
-      const auto from = momentum.begin() + static_cast<int64_t>(s.layout.begin(options.server));
-      const std::span<float> to = s.shard->own_momentum(w);
-      std::copy_n(from, to.size(), to.begin());
-    }
+  if (resumes_sync()) {
+    for (int w = 0; w < options.workers; ++w) batches[w] = saved.workers[w].next_batch;
     s.model->restore(saved.state);
     start = saved.iteration;
   } else if (!resumed_from.empty()) {
@@ -132,12 +145,21 @@ void Solver::Impl::save_sync(SyncExtras& out) {
   for (int w = 0; w < options.workers; ++w) {
     WorkerExtras worker;
     worker.next_batch = s.lead->books()[w].first_unused;
-    if (s.shard->has_own_momentum(w)) {
-      const std::span<float> v = s.shard->own_momentum(w);
-      worker.momentum.assign(v.begin(), v.end());
-    }
+    worker.momentum = s.whole.own_momentum[w];
     out.workers.push_back(std::move(worker));
   }
+}
+
+void Solver::Impl::gather_state() {
+  if (side == nullptr || side->lead == nullptr) return;
+  ServerSide& s = *side;
+  if (s.gathered_round == s.lead->round().number) return;
+  s.whole = s.gather->collect(train->parameter_arena());
+  s.gathered_round = s.lead->round().number;
+}
+
+std::span<const float> Solver::Impl::whole_history() const {
+  return side == nullptr ? std::span<const float>(history) : side->whole.history;
 }
 
 FinishRecord Solver::Impl::serve(SolverControl& control) {
@@ -154,7 +176,10 @@ FinishRecord Solver::Impl::serve(SolverControl& control) {
     finish_shared_test();
   }
   side->lead->stop_workers(iteration);
-  return finish(control, reason);
+  if (!control.stop_now) gather_state();  // for a last snapshot, and who uses this net later
+  const FinishRecord end = finish(control, reason);
+  side->lead->stop_servers();
+  return end;
 }
 
 void Solver::Impl::lead_on(SolverControl& control, std::string& reason) {
@@ -251,6 +276,8 @@ void Solver::Impl::finish_shared_test() {
   }
   const int shares = lead.test_shares();
   const std::vector<std::vector<double>> results = lead.take_test_results();
+  const auto missing = [](const std::vector<double>& sums) { return sums.empty(); };
+  if (std::any_of(results.begin(), results.end(), missing)) gather_state();
   std::vector<TestSums> sums(tests.size());
   for (int share = 0; share < shares; ++share) {
     std::span<const double> numbers(results[share]);
@@ -291,6 +318,10 @@ FinishRecord Solver::Impl::serve_slice(const SolverControl& control) {
       fail_runtime("the lead server is lost: {}", comm->first_loss());
     }
     const Command command = s.rank->take_command();
+    if (command.head.gather != 0) {
+      s.gather->put_slice(command);
+      continue;
+    }
     s.rank->execute(command);
     going = command.head.stop == 0;
     if (command.head.applies != 0) iteration = command.head.step;

@@ -21,6 +21,7 @@
 #include "src/sync/bsp.h"
 #include "src/sync/lr_search.h"
 #include "src/sync/lead.h"
+#include "src/sync/state_gather.h"
 #include "src/sync/worker_link.h"
 
 namespace kinet {
@@ -41,6 +42,9 @@ struct ServerSide {
   std::unique_ptr<SyncModel> model;  // of the lead
   std::unique_ptr<Shard> shard;
   std::unique_ptr<ServerRank> rank;
+  std::unique_ptr<StateGather> gather;
+  WholeState whole;            // at the lead: all slices, as they were
+  int64_t gathered_round = -1;  //   in this round
   std::unique_ptr<Lead> lead;  // null: not the lead
   int64_t test_iteration = -1;  // of the last test that was begun
   double test_began = 0;
@@ -103,6 +107,11 @@ struct Solver::Impl {
   void finish_shared_test();
   void save_sync(SyncExtras& out);
   void restore_sync();
+  void restore_own_momenta();
+  bool resumes_sync() const;  // the state that this run goes on from is of such a run
+  // The lead: fetches the other servers' slices, once a round.
+  void gather_state();
+  std::span<const float> whole_history() const;
   void slice_history(size_t begin, size_t end);
 
   // --- worker.cc: this is a worker of servers

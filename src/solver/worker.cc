@@ -42,6 +42,7 @@ void Solver::Impl::become_worker(Communicator& communicator) {
   const Params sync = config->params().message("sync_param");
   const SyncLayout layout{options.servers, options.workers, train->gradient_arena().size(),
                           train->buffer_arena().size()};
+  layout.check();
   WorkerLinkOptions link_options;
   link_options.timeout = config->params().message("comm_param").get_double("wait_timeout");
   link_options.bucket_bytes = static_cast<size_t>(sync.get_int("bucket_bytes"));

@@ -463,6 +463,9 @@ void Lead::stop_workers(int64_t iteration) {
     comm_.wait_until([this] { return !inbox_.empty(); }, options_.timeout, "all workers to stop");
     drain();
   }
+}
+
+void Lead::stop_servers() {
   Command command;
   command.head.round = round_.number;
   command.head.stop = 1;

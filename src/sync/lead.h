@@ -87,6 +87,7 @@ class Lead {
   void hold(bool on) { held_ = on; }
   // Tells all workers to stop and waits until they have, or are lost.
   void stop_workers(int64_t iteration);
+  void stop_servers();  // the others end; nothing may be gathered from them after it
 
   const std::vector<WorkerBook>& books() const { return books_; }
   std::vector<double> take_waiting();  // seconds by worker since the last call

@@ -12,6 +12,14 @@ size_t SyncLayout::begin(int server) const {
   return lines * static_cast<size_t>(server) / static_cast<size_t>(servers) * 16;
 }
 
+void SyncLayout::check() const {
+  const size_t most = padded(floats) / 16;
+  KINET_CHECK(static_cast<size_t>(servers) <= most,
+              "{} servers are too many for {} parameters\nhint: at most {}, one for every 16 "
+              "parameters",
+              servers, floats, most);
+}
+
 size_t SyncLayout::slice_bytes(int server) const {
   return (end(server) - begin(server) + (server == 0 ? buffers : 0)) * sizeof(float);
 }

@@ -41,6 +41,9 @@ struct SyncLayout {
   static size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
   size_t copy_floats() const { return padded(floats) + padded(buffers); }  // [ P | B ]
   size_t slice_bytes(int server) const;  // what a worker puts there for one gradient
+  // Throws Error when there are more servers than the net has lines of 16 parameters: a server
+  // without a slice would never have a gradient.
+  void check() const;
 };
 
 // Batch-norm statistics of a round: B = (1 - W) B + W mean, where the mean is that of its members

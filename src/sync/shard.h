@@ -62,6 +62,9 @@ class Shard {
   };
   Norms measure();
 
+  std::span<float> weights() const { return setup_.weights; }
+  std::span<float> history() const { return setup_.history; }
+
   // Momenta of the workers, made on first use; empty: none yet.
   std::span<float> own_momentum(int worker);
   bool has_own_momentum(int worker) const { return !own_[worker].empty(); }

@@ -63,6 +63,7 @@ std::vector<std::byte> Command::pack() const {
   append(members, out);
   append(answers, out);
   append(tests, out);
+  if (head.gather != 0) append(std::vector{state}, out);
   return out;
 }
 
@@ -74,6 +75,10 @@ Command Command::unpack(std::span<const std::byte> bytes) {
   take(bytes, out.head.members, out.members);
   take(bytes, out.head.answers, out.answers);
   take(bytes, out.head.tests, out.tests);
+  std::vector<CommandState> state;
+  take(bytes, out.head.gather != 0 ? 1 : 0, state);
+  if (!state.empty()) out.state = state.front();
+  KINET_CHECK(bytes.empty(), "a command is {} bytes too long", bytes.size());
   return out;
 }
 

@@ -10,7 +10,7 @@
 //   server -> worker         kWeights   (puts) the new weights
 //   lead -> worker           kAnswer    what they are, and what to compute next
 // and beside these: kCancel, tests (kTestWeights, kTestTask, kTestSums), kWish, kStop and kBye,
-// kNorms between servers, and kGather and kState for snapshots.
+// kNorms between servers, and kState (puts), the slices of the other servers for the lead.
 #pragma once
 
 #include <array>
@@ -147,6 +147,7 @@ struct CommandHead {
   double learning_rate = 0;
   uint32_t members = 0, answers = 0, tests = 0;
   uint8_t applies = 0, measure = 0, product = 0, stop = 0;
+  uint8_t gather = 0;  // nothing but: put your state where the lead says (state_gather.h)
 };
 struct CommandMember {
   PlanMember plan;
@@ -161,11 +162,16 @@ struct CommandAnswer {
   CommandPeer to;
   int32_t buffer = 0;
 };
+struct CommandState {  // where the state of this server is to be put
+  RemoteRegion region{};
+  uint64_t offset = 0, blocks = 0;  // bytes; how many blocks are due
+};
 struct Command {
   CommandHead head;
   std::vector<CommandMember> members;
   std::vector<CommandAnswer> answers;
   std::vector<CommandPeer> tests;  // workers that get the weights to test
+  CommandState state;              // sent only when head.gather is set
 
   std::vector<std::byte> pack() const;
   static Command unpack(std::span<const std::byte> bytes);
