@@ -12,6 +12,8 @@ constexpr double kPassesAStep = 3;
 // A pass of a search costs more than a third of a step: weights are copied, and kernels that are
 // bound by memory run as long forward as backward.
 constexpr double kPassWeight = 1.5;
+// Steps whose budget may be used before they are done: searches are most needed at the start.
+constexpr double kAhead = 200;
 
 std::vector<EnumValue> method_values() {
   std::vector<EnumValue> values{{"none", 0}};
@@ -66,7 +68,7 @@ int64_t LrSearch::next_search() const {
   const double interval = std::min(every, std::pow(options_.growth, done - 1));
   const double charged = static_cast<double>(method_->most_passes(true)) +
                          done * static_cast<double>(method_->most_passes(false));
-  const double affordable = kPassWeight * charged / (kPassesAStep * options_.budget) - every;
+  const double affordable = kPassWeight * charged / (kPassesAStep * options_.budget) - kAhead;
   return std::max(state_.step + static_cast<int64_t>(std::ceil(interval)),
                   static_cast<int64_t>(std::ceil(affordable)));
 }

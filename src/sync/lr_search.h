@@ -6,7 +6,7 @@
 //   a schedule that decays is not undone by it.
 // When: before the first update, then after growing intervals of 1, growth, growth^2 ... at most
 //   `every` steps, and never so soon that the passes that searches may have taken exceed `budget`
-//   of those of (steps so far + every). Passes are counted, not timed: a run repeats itself bit for
+//   of those of (steps so far + 200). Passes are counted, not timed: a run repeats itself bit for
 //   bit, and workers with the same settings search in the same step, so none waits for another.
 // How: a method (one file each, lr_*.cc) proposes a rate. It is held within base_lr / bounds and
 //   base_lr * bounds and averaged geometrically, the n-th search with weight a:
