@@ -7,7 +7,7 @@ usage: bench/lr_search.py [range | race | both] [--folder runs/lr_search] [--see
 range  final test accuracy when base_lr is 0.1, 0.3, 1, 3 and 10 times `--best`, with and without
        lr_search_param, all with `--policy`. `diverged`: the run ended because the loss was not finite.
 race   at `--best`: when the test accuracy first reaches 0.86, for lr_policy fixed, poly (power 1) and
-       exp (a tenth of the rate at the end) without a search, and for fixed and poly with one. In
+       exp (a tenth of the rate at the end) without and with a search. In
        iterations (a test every 50), in iterations with the time of the search counted as further ones,
        and in seconds of training without tests, which depend on what else the machine does.
 best   final accuracy for a range of base_lr without a search, to find `--best`.
@@ -116,7 +116,7 @@ def table_range(a):
 
 
 def table_race(a):
-    runs = [("fixed", False), ("exp", False), ("poly", False), ("fixed", True), ("poly", True)]
+    runs = [(policy, search) for search in (False, True) for policy in ("fixed", "exp", "poly")]
     lines = []
     for policy, search in runs:
         results = []

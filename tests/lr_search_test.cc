@@ -63,7 +63,7 @@ TEST(LrSearchMethods, FindTheStepOfAQuadratic) {
         SCOPED_TRACE(fmt::format("{} mu {} base_lr {}", method, momentum, base_lr));
         const double best = 0.1;  // the rate whose whole step r is 2 (1 - c) / h
         LrSearchOptions options = options_for(method, base_lr, momentum);
-        const double h = 2 * (1 - options.sufficient) / (best * steps_of_momentum(options));
+        const double h = 2 * (1 - options.sufficient) / (best * LrSearch(options).reach());
         LrSearch search(options);
         LineProbe probe = quadratic(h);
         search.search(probe);
@@ -78,9 +78,9 @@ TEST(LrSearchMethods, FindTheStepOfAQuadratic) {
 TEST(LrSearchMethods, AStepIsAsLongAsMomentumMakesIt) {
   LrSearchOptions options = options_for("armijo", 1, 0.5);
   options.horizon = 3;
-  EXPECT_DOUBLE_EQ(steps_of_momentum(options), 1 + 0.5 + 0.25);
+  EXPECT_DOUBLE_EQ(LrSearch(options).reach(), 1 + 0.5 + 0.25);
   options.momentum = 0;
-  EXPECT_DOUBLE_EQ(steps_of_momentum(options), 1);
+  EXPECT_DOUBLE_EQ(LrSearch(options).reach(), 1);
 }
 
 TEST(LrSearchMethods, StayWithinTheBounds) {
@@ -177,6 +177,24 @@ TEST(LrSearch, SearchesAreAveragedInTheLogarithm) {
   EXPECT_NEAR(find(4), 2, 1e-6);
   EXPECT_NEAR(find(16), 2.5, 1e-6);
   EXPECT_NEAR(find(32), 0.75 * 2.5 + 0.25 * 5, 1e-6);
+}
+
+TEST(LrSearch, LaterItRisesNoHigherThanItWas) {
+  LrSearchOptions options = options_for("barzilai_borwein", 1);
+  options.rise_until = 2;
+  LrSearch search(options);
+  const auto find = [&](double rate) {
+    LineProbe probe = quadratic(2 * (1 - options.sufficient) / rate);
+    search.search(probe);
+    search.advance();
+    return std::log2(search.multiplier());
+  };
+  EXPECT_NEAR(find(2), 1, 1e-6);
+  EXPECT_NEAR(find(8), 2, 1e-6);  // the last before
+  EXPECT_NEAR(find(32), 2, 1e-6);
+  EXPECT_NEAR(find(1), 2 * 0.75, 1e-6);
+  EXPECT_NEAR(find(4), 1.5 * 0.8 + 2 * 0.2, 1e-6);
+  EXPECT_NEAR(find(1024), 2, 1e-6);
 }
 
 // A clock that is told what everything takes: a step three units, a pass of a search one and a

@@ -63,6 +63,7 @@ void write_extras(const KinetExtras& extras, KinetState& proto) {
     state.set_next(r.next);
     state.set_searches(r.searches);
     state.set_passes(r.passes);
+    state.set_log_ceiling(r.log_ceiling);
   }
   if (!extras.sync.model.empty()) write_sync(extras.sync, *proto.mutable_sync());
 }
@@ -71,7 +72,8 @@ std::string wrong_search(const KinetState& proto) {
   constexpr double kLargestLog = 100;
   for (const LrSearchEntry& s : proto.lr_search()) {
     const bool counts = s.step() >= 0 && s.searches() >= 0 && s.passes() >= 0;
-    if (!counts || !(std::fabs(s.log_multiplier()) < kLargestLog)) {
+    if (!counts || !(std::fabs(s.log_multiplier()) < kLargestLog) ||
+        !(std::fabs(s.log_ceiling()) < kLargestLog)) {
       return fmt::format("a learning-rate search at step {} with multiplier e^{}", s.step(),
                          s.log_multiplier());
     }
@@ -150,7 +152,8 @@ KinetExtras read_extras(const KinetState& proto) {
   }
   extras.recent_losses.assign(proto.recent_loss().begin(), proto.recent_loss().end());
   for (const LrSearchEntry& s : proto.lr_search()) {
-    extras.lr_search.push_back({s.log_multiplier(), s.step(), s.next(), s.searches(), s.passes()});
+    extras.lr_search.push_back(
+        {s.log_multiplier(), s.step(), s.next(), s.searches(), s.passes(), s.log_ceiling()});
   }
   if (proto.has_sync()) extras.sync = read_sync(proto.sync());
   return extras;

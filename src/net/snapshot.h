@@ -34,6 +34,7 @@ struct EarlyStopRecord {
 struct LrSearchRecord {
   double log_multiplier = 0;
   int64_t step = 0, next = 0, searches = 0, passes = 0;
+  double log_ceiling = 0;
 };
 
 // Of a worker whose gradients go to servers.

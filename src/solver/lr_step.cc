@@ -10,7 +10,7 @@ namespace kinet {
 namespace {
 
 LrSearchState state_of(const LrSearchRecord& r) {
-  return {r.log_multiplier, r.step, r.next, r.searches, r.passes};
+  return {r.log_multiplier, r.step, r.next, r.searches, r.passes, r.log_ceiling};
 }
 
 }  // namespace
@@ -50,9 +50,12 @@ double Solver::Impl::scheduled_rate() const {
 std::vector<uint64_t> Solver::Impl::search_words() const {
   if (lr_search == nullptr) return {};
   const LrSearchState& s = lr_search->state();
-  return {std::bit_cast<uint64_t>(s.log_multiplier), static_cast<uint64_t>(s.step),
-          static_cast<uint64_t>(s.next), static_cast<uint64_t>(s.searches),
-          static_cast<uint64_t>(s.passes)};
+  return {std::bit_cast<uint64_t>(s.log_multiplier),
+          static_cast<uint64_t>(s.step),
+          static_cast<uint64_t>(s.next),
+          static_cast<uint64_t>(s.searches),
+          static_cast<uint64_t>(s.passes),
+          std::bit_cast<uint64_t>(s.log_ceiling)};
 }
 
 void Solver::Impl::take_search_words(const std::vector<std::vector<uint64_t>>& by_rank) {
@@ -61,7 +64,7 @@ void Solver::Impl::take_search_words(const std::vector<std::vector<uint64_t>>& b
   for (const std::vector<uint64_t>& words : by_rank) {
     lr_states.push_back({std::bit_cast<double>(words[0]), static_cast<int64_t>(words[1]),
                          static_cast<int64_t>(words[2]), static_cast<int64_t>(words[3]),
-                         static_cast<int64_t>(words[4])});
+                         static_cast<int64_t>(words[4]), std::bit_cast<double>(words[5])});
   }
 }
 
@@ -69,7 +72,7 @@ std::vector<LrSearchRecord> Solver::Impl::search_records() const {
   std::vector<LrSearchRecord> records;
   if (lr_search == nullptr) return records;
   for (const LrSearchState& s : lr_states) {
-    records.push_back({s.log_multiplier, s.step, s.next, s.searches, s.passes});
+    records.push_back({s.log_multiplier, s.step, s.next, s.searches, s.passes, s.log_ceiling});
   }
   return records;
 }
@@ -95,9 +98,13 @@ void Solver::Impl::resume_search(const Snapshot& snapshot) {
                                  records.size(), lr_states.size()));
   }
   LrSearchState newcomer = state_of(records[0]);
-  newcomer.log_multiplier = 0;
-  for (const LrSearchRecord& r : records) newcomer.log_multiplier += r.log_multiplier;
+  newcomer.log_multiplier = newcomer.log_ceiling = 0;
+  for (const LrSearchRecord& r : records) {
+    newcomer.log_multiplier += r.log_multiplier;
+    newcomer.log_ceiling += r.log_ceiling;
+  }
   newcomer.log_multiplier /= static_cast<double>(records.size());
+  newcomer.log_ceiling /= static_cast<double>(records.size());
   for (size_t i = 0; i < lr_states.size(); ++i) {
     lr_states[i] = i < records.size() ? state_of(records[i]) : newcomer;
   }

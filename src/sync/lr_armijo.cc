@@ -25,27 +25,26 @@ class Armijo : public LrMethod {
 
   int64_t most_passes(bool first) const override { return first ? kFirstTrials : kTrials; }
 
-  double propose(LrProbe& probe, double rate, bool first) const override {
+  double propose(LrProbe& probe, const LrNow& now) const override {
     if (!(probe.slope() > 0) || !std::isfinite(probe.loss())) return 0;
-    const double whole = steps_of_momentum(options_);  // r of a rate of 1
     const double low = options_.base_lr / options_.bounds,
                  high = options_.base_lr * options_.bounds;
-    const double factor = first ? 4 : 2;
-    int64_t left = most_passes(first);
+    const double factor = now.first ? 4 : 2;
+    int64_t left = most_passes(now.first);
     const auto sufficient = [&](double eta) {
       --left;
-      const double r = eta * whole;
+      const double r = eta * now.reach;
       return probe.loss_at(r) <= probe.loss() - options_.sufficient * r * probe.slope();
     };
     double good = 0, bad = 0;
-    if (sufficient(rate)) {
-      good = rate;
+    if (sufficient(now.rate)) {
+      good = now.rate;
       while (left > 0 && bad == 0 && good < high) {
         const double next = std::min(good * factor, high);
         (sufficient(next) ? good : bad) = next;
       }
     } else {
-      bad = rate;
+      bad = now.rate;
       while (left > 0 && good == 0 && bad > low * kClose) {
         const double next = std::max(bad / factor, std::sqrt(bad * low));
         (sufficient(next) ? good : bad) = next;

@@ -28,20 +28,19 @@ class BarzilaiBorwein : public LrMethod {
 
   int64_t most_passes(bool first) const override { return (first ? kFirst : kLater) + 2 + kTrials; }
 
-  double propose(LrProbe& probe, double rate, bool first) const override {
+  double propose(LrProbe& probe, const LrNow& now) const override {
     if (!(probe.slope() > 0) || !std::isfinite(probe.loss())) return 0;
-    const double whole = steps_of_momentum(options_);
-    const auto lowers = [&](double eta) { return probe.loss_at(eta * whole) <= probe.loss(); };
+    const auto lowers = [&](double eta) { return probe.loss_at(eta * now.reach) <= probe.loss(); };
     const double low = options_.base_lr / options_.bounds;
     const auto shorter = [&](double eta) { return std::max(eta / kShorter, std::sqrt(eta * low)); };
-    double eta = rate;
-    int left = first ? kFirst : kLater;
+    double eta = now.rate;
+    int left = now.first ? kFirst : kLater;
     while (left > 0 && !lowers(eta)) eta = shorter(eta), --left;
     if (left == 0) return eta;  // below all that failed
-    const double r = eta * whole;
+    const double r = eta * now.reach;
     const double curvature = (1 - slope_at(probe, r) / probe.slope()) / r;
     double found = 2 * eta;
-    if (curvature > 0) found = 2 * (1 - options_.sufficient) / (curvature * whole);
+    if (curvature > 0) found = 2 * (1 - options_.sufficient) / (curvature * now.reach);
     found = std::min(found, eta * kFarthest);
     for (int i = 0; i < kTrials; ++i) {
       if (lowers(found)) return found;

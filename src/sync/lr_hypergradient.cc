@@ -24,8 +24,8 @@ class Hypergradient : public LrMethod {
   int64_t most_passes(bool) const override { return 0; }
   bool every_step() const override { return true; }
 
-  double propose(LrProbe& probe, double rate, bool) const override {
-    return rate * std::exp(options_.sensitivity * probe.alignment());
+  double propose(LrProbe& probe, const LrNow& now) const override {
+    return now.rate * std::exp(options_.sensitivity * probe.alignment());
   }
 };
 

@@ -33,10 +33,6 @@ std::string method_help() {
 
 }  // namespace
 
-double steps_of_momentum(const LrSearchOptions& options) {
-  return (1 - std::pow(options.momentum, options.horizon)) / (1 - options.momentum);
-}
-
 LrSearch::LrSearch(const LrSearchOptions& options)
     : options_(options),
       method_(LrMethodRegistry::instance().find(options.method)->make(options)) {}
@@ -46,10 +42,14 @@ double LrSearch::multiplier() const {
   return std::exp(state_.log_multiplier) * (steps / static_cast<double>(options_.warmup));
 }
 
+double LrSearch::reach() const {
+  return (1 - std::pow(options_.momentum, options_.horizon)) / (1 - options_.momentum);
+}
+
 void LrSearch::search(LrProbe& probe) {
   const bool first = state_.searches == 0;
   const double rate = options_.base_lr * std::exp(state_.log_multiplier);
-  const double found = method_->propose(probe, rate, first);
+  const double found = method_->propose(probe, {rate, reach(), first});
   state_.passes += probe.passes();
   if (std::isfinite(found) && found > 0) {
     const double limit = std::log(options_.bounds);
@@ -57,6 +57,10 @@ void LrSearch::search(LrProbe& probe) {
     const double share = 1 / static_cast<double>(++state_.searches);
     const double weight = method_->every_step() ? 1 : std::max(share, options_.smoothing);
     state_.log_multiplier += weight * (log_found - state_.log_multiplier);
+    if (method_->every_step() || state_.step < options_.rise_until) {
+      state_.log_ceiling = state_.log_multiplier;
+    }
+    state_.log_multiplier = std::min(state_.log_multiplier, state_.log_ceiling);
   }
   state_.next = next_search();
 }
@@ -86,6 +90,8 @@ const MessageType& lr_search_fields() {
                    "n-th has at least 1 / n"),
        uint_field("warmup", "20",
                   "first iterations, in which a rising part of the found rate is used; 1: none"),
+       uint_field("rise_until", "100",
+                  "iterations after which the rate rises no higher than it was then"),
        float_field("budget", "0.1", "largest share of the passes that searches may take, (0, 1]"),
        float_field("sufficient", "0.1",
                    "armijo and barzilai_borwein: share of the decrease that the slope promises "
@@ -108,6 +114,7 @@ LrSearchOptions read_lr_search(const Params& solver, Diagnostics& diagnostics) {
   o.momentum = solver.get_double("momentum");
   o.every = p.get_int("every");
   o.warmup = p.get_int("warmup");
+  o.rise_until = p.get_int("rise_until");
   o.growth = p.get_double("growth");
   o.bounds = p.get_double("bounds");
   o.smoothing = p.get_double("smoothing");

@@ -11,6 +11,8 @@
 // How: a method (one file each, lr_*.cc) proposes a rate. It is held within base_lr / bounds and
 //   base_lr * bounds and averaged geometrically, the n-th search with weight a:
 //     log m  <-  (1 - a) log m + a log(proposal / base_lr),   a = max(1 / n, smoothing)
+//   From step `rise_until` on m rises no higher than it was then: at a steady rate the loss along
+//   most mini-batches allows a longer step, along the few that matter most it does not.
 //   In the first `warmup` steps a rising part of it is used, (step + 1) / warmup: at the initial
 //   weights the loss may be far flatter than a few updates later, and one search is no mean.
 //
@@ -46,7 +48,7 @@ struct LrSearchOptions {
   double base_lr = 0, momentum = 0;
   int64_t every = 1000;
   double growth = 1.5, bounds = 64, smoothing = 0.1, budget = 0.1;
-  int64_t warmup = 20;
+  int64_t warmup = 20, rise_until = 100;
   double sufficient = 0.1, horizon = 3;  // armijo, barzilai_borwein
   double sensitivity = 0.02;             // hypergradient
 };
@@ -57,19 +59,21 @@ struct LrSearchState {
   int64_t step = 0;  // gradients computed since the search began
   int64_t next = 0;  // step of the next search
   int64_t searches = 0, passes = 0;
+  double log_ceiling = 0;  // of log_multiplier, from step rise_until on
 };
 
-// How far momentum carries a gradient in the next `horizon` updates, per unit of rate:
-//   1 + mu + mu^2 + ... = (1 - mu^horizon) / (1 - mu)
-double steps_of_momentum(const LrSearchOptions& options);
+struct LrNow {
+  double rate = 0;     // in use
+  double reach = 1;    // how long a step a rate of 1 is to be tried as: LrSearch::reach()
+  bool first = false;  // it is not known yet whether the rate is anywhere near
+};
 
 class LrMethod {
  public:
   explicit LrMethod(const LrSearchOptions& options) : options_(options) {}
   virtual ~LrMethod() = default;
-  // A rate for now, or 0 when this mini-batch says nothing. `rate`: the one in use. `first`: it is
-  // not known yet whether that is anywhere near.
-  virtual double propose(LrProbe& probe, double rate, bool first) const = 0;
+  // A rate for now, or 0 when this mini-batch says nothing.
+  virtual double propose(LrProbe& probe, const LrNow& now) const = 0;
   virtual int64_t most_passes(bool first) const = 0;  // that propose() takes
   // true: propose() costs nothing and runs in each step, and what it says is taken as it is.
   virtual bool every_step() const { return false; }
@@ -90,6 +94,10 @@ class LrSearch {
   explicit LrSearch(const LrSearchOptions& options);
 
   double multiplier() const;  // for the gradient that advance() has counted last
+  // How far momentum carries a gradient in the next h = horizon + horizon_share * steps updates,
+  // per unit of rate: 1 + mu + ... + mu^(h-1). Early on the loss changes so fast that what momentum
+  // still does in ten updates meets another gradient.
+  double reach() const;
   bool due() const { return method_->every_step() || state_.step >= state_.next; }
   void search(LrProbe& probe);       // REQUIRES: due()
   void advance() { ++state_.step; }  // a gradient was computed
