@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a learning-rate search is worth: LeNet on Fashion-MNIST, two tables made from `kinet train`.
 
-usage: bench/lr_search.py [range | race | both] [--folder runs/lr_search] [--seeds 11,12,13]
+usage: bench/lr_search.py [range | race | both] [--folder runs/lr_search] [--seeds 31,32,33]
            [--best 0.04] [--iterations 1000] [--method armijo] [--policy poly]
 
 range  final test accuracy when base_lr is 0.1, 0.3, 1, 3 and 10 times `--best`, with and without
@@ -161,7 +161,7 @@ def main():
     parser.add_argument("--kinet", default=os.path.join(TOP, "build", "kinet"))
     parser.add_argument("--solver", default="models/lenet/solver.prototxt")
     parser.add_argument("--folder", default="runs/lr_search")
-    parser.add_argument("--seeds", default="11,12,13")
+    parser.add_argument("--seeds", default="31,32,33")
     parser.add_argument("--best", type=float, default=0.04)
     parser.add_argument("--iterations", type=int, default=1000)
     parser.add_argument("--method", default="armijo")
