@@ -19,6 +19,7 @@ struct Recorder : SolverObserver {
   std::vector<StartRecord> starts;
   std::vector<DisplayRecord> displays;
   std::vector<TestRecord> tests;
+  std::vector<RoundRecord> rounds;
   std::vector<FinishRecord> finishes;
   std::vector<std::pair<int64_t, std::string>> snapshots;
   std::vector<std::string> notes, warnings;
@@ -32,6 +33,7 @@ struct Recorder : SolverObserver {
     losses.push_back(loss);
     if (after_iteration) after_iteration(iteration);
   }
+  void on_round(const RoundRecord& r) override { rounds.push_back(r); }
   void on_display(const DisplayRecord& r) override { displays.push_back(r); }
   void on_test(const TestRecord& r) override {
     tests.push_back(r);

@@ -79,6 +79,7 @@ class Simulate : public Command {
     app.add_option("--clock", clock_,
                    "how these vary: " + join(StepClock::names(), ", ") + " [constant]");
     add_sync_flag(app, sync_);
+    add_replay_flag(app, options_.replay);
     add_slow_flag(app, slow_);
     add_weights_flag(app, options_.weights);
     app.add_option("--resume,--snapshot", options_.resume, "go on from this .solverstate");
@@ -123,7 +124,9 @@ class Simulate : public Command {
     sim.runtime.sim = std::make_shared<SimWorld>(sim.roles.ranks(), network);
     sim.store = std::make_shared<LocalStore>(sim.roles.ranks());
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    sim.clock_seed = static_cast<uint64_t>(now / std::chrono::microseconds(1)) % 1'000'000'000;
+    options_.clock_seed = static_cast<uint64_t>(now / std::chrono::microseconds(1)) % 1'000'000'000;
+    check_replay(sim.roles, options_);
+    sim.clock_seed = *options_.clock_seed;
     const int64_t in_file = sim.config->params().get_int("random_seed");
     sim.seed =
         options_.seed.value_or(in_file >= 0 ? static_cast<uint64_t>(in_file) : sim.clock_seed);
@@ -234,6 +237,7 @@ class Simulate : public Command {
     add_flag("--slow", slow_.text, out);
     add_flag("--weights", join(options_.weights, ","), out);
     add_flag("--resume", options_.resume, out);
+    add_flag("--replay", options_.replay, out);
     add_flag("--out", out_, out);
     for (const std::string& assignment : options_.set) add_flag("--set", assignment, out);
     if (options_.threads > 1) add_flag("--threads", std::to_string(options_.threads), out);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "src/base/check.h"
+#include "src/solver/replay_log.h"
 #include "src/sync/sync.h"
 #include "src/sync/sync_fields.h"
 
@@ -50,6 +52,22 @@ void add_sync_flag(CLI::App& app, std::string& model) {
 
 void apply_sync_flag(const std::string& model, SolverOptions& options) {
   if (!model.empty()) options.set.push_back("sync_param.model=" + model);
+}
+
+void add_replay_flag(CLI::App& app, std::string& run) {
+  app.add_option("--replay", run,
+                 "repeat the rounds of this run folder or metrics.jsonl: the same weights, bit for "
+                 "bit, with the same solver file, workers and servers");
+}
+
+void check_replay(const SyncRoles& roles, SolverOptions& options) {
+  if (options.replay.empty()) return;
+  const std::filesystem::path log = find_replay_log(options.replay);
+  KINET_CHECK(roles.servers > 0,
+              "--replay {}: there are no servers that could follow a log\nhint: bsp by all-reduce "
+              "gives the same bits for the same seed; --sync names the model of the log",
+              options.replay);
+  if (const auto seed = seed_of_log(log)) options.clock_seed = seed;
 }
 
 SyncRoles roles_of_workers(const SolverConfig& config, int workers) {

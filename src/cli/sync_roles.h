@@ -19,6 +19,12 @@ struct SyncRoles {
 void add_sync_flag(CLI::App& app, std::string& model);
 void apply_sync_flag(const std::string& model, SolverOptions& options);
 
+// --replay RUN: the rounds of a run that is there are repeated. check_replay() throws Error when
+// there is no log, or this run has no servers that could follow it; and takes the log's seed where
+// nothing else names one.
+void add_replay_flag(CLI::App& app, std::string& run);
+void check_replay(const SyncRoles& roles, SolverOptions& options);
+
 // For so many workers, and for a run of so many ranks, servers included. Throws Error at the place
 // in the file when sync_param does not suit that number, or the rest of the file.
 SyncRoles roles_of_workers(const SolverConfig& config, int workers);

@@ -55,6 +55,7 @@ class Train : public Command {
     add_gpu_flag(app, gpu_);
     add_launch_flags(app, launch_);
     add_sync_flag(app, sync_);
+    add_replay_flag(app, options_.replay);
     add_slow_flag(app, slow_);
     app.add_flag("--quiet", quiet_, "print only warnings and the end");
   }
@@ -75,10 +76,12 @@ class Train : public Command {
     if (me.role == Role::kLauncher) {
       roles_ = roles_of_workers(*config, me.size);
       slow_.check(roles_.workers);
+      check_replay(roles_, options_);
       return run_launcher(launch_, roles_.ranks(), roles_.servers);
     }
     if (me.role == Role::kRank) return train_as_rank(me, config);
     options_.threads = resolve_threads(threads_);
+    check_replay(roles_, options_);
     return train(config, nullptr);
   }
 
@@ -97,8 +100,10 @@ class Train : public Command {
     assign_role(roles_, session.world().rank, slow_, options_);
     options_.threads = resolve_threads(threads_, me, session.world(), roles_.servers);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    options_.clock_seed = std::stoull(
-        session.share("seed", std::to_string(now / std::chrono::microseconds(1) % 1'000'000'000)));
+    options_.clock_seed = static_cast<uint64_t>(now / std::chrono::microseconds(1) % 1'000'000'000);
+    if (options_.server >= 0) check_replay(roles_, options_);
+    options_.clock_seed =
+        std::stoull(session.share("seed", std::to_string(*options_.clock_seed)));
     try {
       return session.leader() ? train(config, &session) : work(config, session);
     } catch (const Error& error) {
@@ -197,6 +202,7 @@ class Train : public Command {
     if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
     out += launch_flags_text(launch_);
     add_flag("--slow", slow_.text, out);
+    add_flag("--replay", options_.replay, out);
     // --sync is among the --set ones by now
   }
 

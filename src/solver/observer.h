@@ -68,13 +68,13 @@ struct FinishRecord {
 
 // One decision about the gradients of several workers: one new version of the weights.
 struct RoundRecord {
-  struct Member {  // a gradient that went into it
+  struct Member {  // a gradient that went into it, or was dropped since the round before
     int worker = 0;
     int64_t seq = 0;    // which of that worker's gradients
     double weight = 0;  // with which it was applied
     int lag = 0;        // versions between the weights it was computed on and these
     double rate = 0;    // its worker's learning rate
-    std::string how;    // "fresh", "late", ...: what was done with it
+    std::string how;    // "fresh", "ordered", "drop", ...: what was done with it
   };
   int64_t round = 0;
   double iteration = 0;  // after it; whole where every round is one

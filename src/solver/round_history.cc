@@ -62,6 +62,7 @@ void RoundBucket::add(const RoundRecord& r, double since_last) {
   live += r.live;
   dropped += r.dropped;
   for (const RoundRecord::Member& m : r.members) {
+    if (m.how == "drop") continue;  // counted in `dropped`
     lag += m.lag;
     ++gradients;
     largest_lag = std::max(largest_lag, m.lag);

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/solver/replay_log.h"
 #include "src/solver/solver_impl.h"
 #include "src/sync/sync_fields.h"
 
@@ -40,6 +41,7 @@ void Solver::Impl::become_server(Communicator& communicator) {
   const size_t begin = s.layout.begin(options.server), end = s.layout.end(options.server);
   const std::span<float> weights = train->parameter_arena().subspan(begin, end - begin);
   s.model = make_sync_model(sync, {options.workers, momentum(), type});
+  if (!options.replay.empty()) follow_log();
   ShardSetup setup;
   setup.weights = weights;
   slice_history(begin, end);
@@ -73,6 +75,15 @@ void Solver::Impl::become_server(Communicator& communicator) {
   s.lead = std::make_unique<Lead>(communicator, s.layout, *s.rank, *s.model, lead);
   s.test_iteration = tested_iteration;
   restore_sync();
+}
+
+// From here on the model follows the rounds of a log.
+void Solver::Impl::follow_log() {
+  const auto log = find_replay_log(options.replay);
+  side->model = std::make_unique<Replay>(
+      std::move(side->model), config->params().message("sync_param"),
+      SyncSetup{options.workers, momentum(), type}, read_replay_log(log), log.string(),
+      lr_search != nullptr);
 }
 
 // The optimizer's state is that of the slice from here on.
@@ -118,7 +129,7 @@ void Solver::Impl::restore_sync() {
   double start = static_cast<double>(iteration);
   if (resumes_sync()) {
     for (int w = 0; w < options.workers; ++w) batches[w] = saved.workers[w].next_batch;
-    s.model->restore(saved.state);
+    if (!saved.state.empty()) s.model->restore(saved.state);
     start = saved.iteration;
   } else if (!resumed_from.empty()) {
     observer.on_note(fmt::format(
@@ -196,6 +207,10 @@ void Solver::Impl::lead_on(SolverControl& control, std::string& reason) {
     reason = end_reason;
     return;
   }
+  if (side->model->finished()) {
+    reason = "the end of the replayed log";
+    return;
+  }
   if (shared_test_due() && !lead.testing()) start_shared_test();
   lead.hold(shared_test_due());  // the next test waits until this one is known
   const double before = lead.iteration();
@@ -249,9 +264,11 @@ void Solver::Impl::tell_round(const LeadRound& round) {
   r.seconds = now() - started;
   r.k = round.plan.k;
   r.live = round.live;
-  for (const PlanMember& m : round.plan.members) {
-    r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate,
-                         use_name(m.use)});
+  for (const auto* members : {&round.plan.members, &round.dropped}) {
+    for (const PlanMember& m : *members) {
+      r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate,
+                           use_name(m.use)});
+    }
   }
   r.terms = round.plan.terms;
   r.loss = round.loss;

@@ -213,10 +213,15 @@ void Solver::attach(Communicator& comm) {
   KINET_CHECK(comm.size() == o.servers + o.workers && comm.rank() == rank,
               "{} servers and {} workers cannot be {} ranks, nor this one rank {}", o.servers,
               o.workers, comm.size(), comm.rank());
-  if (o.server >= 0) {
-    impl_->become_server(comm);
-  } else {
-    impl_->become_worker(comm);
+  try {
+    if (o.server >= 0) {
+      impl_->become_server(comm);
+    } else {
+      impl_->become_worker(comm);
+    }
+  } catch (...) {
+    detach();  // the communicator may end before this solver does
+    throw;
   }
 }
 

@@ -39,6 +39,8 @@ struct SolverOptions {
   std::function<double()> now;  // the clock of all records, in seconds; empty: a steady one
   int servers = 0;              // processes that hold the weights beside the workers; 0: none
   int server = -1;              // of these, this is which; -1: this is a worker
+  // Servers: a run folder or metrics.jsonl whose rounds are repeated instead of deciding anew.
+  std::string replay;
 };
 
 // Wishes of the user while the loop runs; looked at after every iteration (and test batch).

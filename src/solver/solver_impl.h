@@ -107,6 +107,7 @@ struct Solver::Impl {
   void finish_shared_test();
   void save_sync(SyncExtras& out);
   void restore_sync();
+  void follow_log();
   void restore_own_momenta();
   bool resumes_sync() const;  // the state that this run goes on from is of such a run
   // The lead: fetches the other servers' slices, once a round.

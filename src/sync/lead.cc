@@ -88,7 +88,7 @@ void Lead::listen() {
 void Lead::start_at(double iteration, int64_t round, const std::vector<int64_t>& next_batch) {
   iteration_ = iteration;
   round_.number = round;
-  model_.start_at(round);
+  model_.start_at(round, next_batch);
   for (int w = 0; w < layout_.workers; ++w) {
     WorkerBook& book = books_[w];
     book.next_seq = book.next_batch = book.first_unused = next_batch[w];
@@ -360,6 +360,7 @@ void Lead::account(const Command& command, const Plan& plan) {
     const bool dropped = m.plan.use == Use::kDrop;
     ++(dropped ? books_[m.plan.worker].dropped : books_[m.plan.worker].applied);
     dropped_ += dropped ? 1 : 0;
+    if (command.head.applies == 0) dropped_members_.push_back(m.plan);
     if (!dropped) {
       weight += m.plan.weight;
       loss += m.plan.weight * g->loss;
@@ -378,6 +379,7 @@ void Lead::account(const Command& command, const Plan& plan) {
   round_.time = comm_.now();
   round_.live = model_.live();
   round_.plan = plan;
+  round_.dropped = std::exchange(dropped_members_, {});
 }
 
 void Lead::report(const Command& command, const ServerRank::Result& result, double service) {

@@ -55,6 +55,7 @@ struct LeadRound {
   double learning_rate = 0, loss = 0, gradient_norm = 0, time = 0;
   int live = 0;
   Plan plan;
+  std::vector<PlanMember> dropped;  // by plans of their own, since the round before
 };
 
 class Lead {
@@ -147,6 +148,7 @@ class Lead {
   WishMessage wishes_;
   bool held_ = false;
   int bad_in_a_row_ = 0, dropped_ = 0;
+  std::vector<PlanMember> dropped_members_;  // since the last round
   int lost_handler_ = 0;
 
   struct Share {

@@ -53,7 +53,10 @@ void SyncModel::on_gradient(const Gradient& gradient) {
   gradient_came(gradient);
 }
 
-void SyncModel::on_idle(int worker) { peers_[worker].waiting = true; }
+void SyncModel::on_idle(int worker) {
+  peers_[worker].waiting = true;
+  idle_came(worker);
+}
 
 int SyncModel::held_of(int worker) const {
   return static_cast<int>(std::count_if(held_.begin(), held_.end(),

@@ -133,7 +133,12 @@ class SyncModel {
   // What a snapshot has to hold so that a run goes on as if it had never stopped.
   virtual std::vector<double> state() const { return {}; }
   virtual void restore(const std::vector<double>&) {}
-  void start_at(int64_t version) { version_ = version; }
+  // Where the run begins: the version, and the number of each worker's next gradient.
+  virtual void start_at(int64_t version, const std::vector<int64_t>& /*next_seq*/) {
+    version_ = version;
+  }
+  // There is nothing more to decide: the run ends here.
+  virtual bool finished() const { return false; }
 
   int workers() const { return setup_.workers; }
   int live() const;
@@ -145,6 +150,7 @@ class SyncModel {
   virtual std::optional<Plan> decide(double now) = 0;
   virtual void worker_changed(int /*worker*/) {}
   virtual void gradient_came(const Gradient&) {}
+  virtual void idle_came(int /*worker*/) {}
   // A worker that waits without a gradient at the servers: may it go on now?
   virtual bool may_answer(int /*worker*/) const { return true; }
 
