@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "src/solver/round_lines.h"
-#include "src/sync/models/replay.h"
+#include "src/sync/replay.h"
 #include "tests/sync_ranks.h"
 
 namespace kinet {

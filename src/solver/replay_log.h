@@ -1,4 +1,4 @@
-// The rounds of a run that is to be repeated, out of its metrics.jsonl (src/sync/models/replay.h).
+// The rounds of a run that is to be repeated, out of its metrics.jsonl (src/sync/replay.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/sync/models/replay.h"
+#include "src/sync/replay.h"
 
 namespace kinet {
 

@@ -123,6 +123,8 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
   header.norm_squared = norm * norm;
   header.rate = own_multiplier();
   const std::vector<uint64_t> words = search_words();
+  KINET_CHECK(words.empty() || words.size() == header.search.size(),
+              "a search has {} numbers, a header room for {}", words.size(), header.search.size());
   std::copy(words.begin(), words.end(), header.search.begin());
   if (const BatchSource* source = train_source()) {
     header.samples = source->batch_size() * settings.iter_size * answer.steps;

@@ -43,7 +43,7 @@ struct WorkerBook {
   int64_t applied = 0, dropped = 0, bad = 0, cancelled = 0, samples = 0;
   double waiting_seconds = 0, compute_seconds = 0;  // since take_times()
   double rate = 1;                                  // its own factor, as last heard
-  std::array<uint64_t, 5> search{};                 // of the last gradient that was used
+  SearchWords search{};                             // of the last gradient that was used
   bool alive = false;
   std::string name;  // "rank 3 (host a, process 77)"
 };

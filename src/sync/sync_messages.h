@@ -62,13 +62,16 @@ struct SlotsMessage {
   uint64_t slot_floats = 0;
 };
 
+// Numbers of a learning-rate search's state: LrSearchState has so many.
+using SearchWords = std::array<uint64_t, 6>;
+
 enum class Outcome : uint8_t { kGradient, kCancelled, kNotFinite };
 
 struct GradientMessage {
   int64_t seq = 0, version = 0, batch = 0, steps = 1, samples = 0;
   double loss = 0, norm_squared = 0, rate = 1;
   double compute_seconds = 0, waiting_seconds = 0;
-  std::array<uint64_t, 5> search{};  // state of the worker's learning-rate search, for snapshots
+  SearchWords search{};  // state of the worker's learning-rate search, for snapshots
   int32_t buffer = 0;  // the copy of the weights that may be written next
   Outcome outcome = Outcome::kGradient;
 };

@@ -1,4 +1,4 @@
-#include "src/sync/models/replay.h"
+#include "src/sync/replay.h"
 
 #include <algorithm>
 #include <cmath>
