@@ -192,6 +192,7 @@ void MetricsWriter::on_test(const TestRecord& r) {
                    {"items", r.items},
                    {"set_items", r.set_items},
                    {"coverage", r.coverage},
+                   {"at", r.at},
                    {"seconds", number(r.seconds)},
                    {"outputs", outputs_to_json(r.outputs)},
                    {"loss_weights", losses_to_json(r.outputs)}}));

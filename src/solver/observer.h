@@ -54,7 +54,8 @@ struct TestRecord {
   std::vector<OutputValue> outputs;  // means over items
   int64_t items = 0;                 // scored
   int64_t set_items = 0;             // in the set; 0 unknown
-  double seconds = 0;
+  double at = 0;       // seconds since the run began when the tested weights were there
+  double seconds = 0;  // that the test took
   std::string coverage;  // "" when each item was scored once, else a sentence
 };
 

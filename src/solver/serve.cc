@@ -311,6 +311,7 @@ void Solver::Impl::finish_shared_test() {
   for (size_t i = 0; i < tests.size(); ++i) {
     const TestPlan plan{static_cast<int>(i), side->test_iteration, test_batches[i]};
     TestRecord record = make_test_record(*tests[i], plan, sums[i]);
+    record.at = side->test_began - started;
     record.seconds = now() - side->test_began;
     early_stop->observe(record);
     observer.on_test(record);

@@ -91,10 +91,11 @@ bool Solver::Impl::test_due() const {
 // that all decide alike whether to stop early; the first one tells.
 void Solver::Impl::test_and_tell(SolverControl* control) {
   note("testing", true);
-  const std::vector<TestRecord> records =
-      bsp == nullptr ? test_all(control) : test_together(*control);
+  const double begin = now() - started;
+  std::vector<TestRecord> records = bsp == nullptr ? test_all(control) : test_together(*control);
   if (records.size() < tests.size()) return;
-  for (const TestRecord& record : records) {
+  for (TestRecord& record : records) {
+    record.at = begin;
     early_stop->observe(record);
     if (leader()) observer.on_test(record);
   }
