@@ -20,6 +20,9 @@ MessageType make_comm_fields() {
            "seconds without progress after which a rank that is alive is reported; 0: never"),
        float_field("wait_timeout", "7200",
                    "seconds that a rank which gives signs of life may be waited for"),
+       bool_field("overlap", "true",
+                  "gradients leave while backward is still running; false: when it is done"),
+       uint_field("bucket_bytes", "262144", "with overlap: the least that leaves at a time"),
        float_field("spin", "-1",
                    "microseconds that a waiting rank looks for news before it sleeps; -1: 50 when "
                    "the machine has a core for each rank, else 0")}};

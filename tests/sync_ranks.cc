@@ -27,8 +27,10 @@ void work(const std::string& text, const SyncRun& run, SolverOptions options, Ra
     if (run.servers > 0) {
       out.run->solver->attach(*comm);
     } else {
+      BspOptions bsp_options;
+      bsp_options.bucket_bytes = run.bucket_bytes;
       bsp = std::make_unique<Bsp>(*comm, out.run->solver->gradient_floats(),
-                                  out.run->solver->buffer_floats(), BspOptions{});
+                                  out.run->solver->buffer_floats(), bsp_options);
       out.run->solver->attach(*bsp);
     }
     if (before) before(rank, *out.run);

@@ -17,7 +17,8 @@ struct SyncRun {
   int servers = 1, workers = 2;  // no servers: all-reduce
   // What a gradient takes on sim, in seconds, by worker; shorter lists repeat.
   std::vector<double> step_seconds = {0.01};
-  std::string comm;  // fields of comm_param
+  std::string comm;         // fields of comm_param
+  size_t bucket_bytes = 0;  // of all-reduce: BspOptions
 };
 
 // One rank as a test sees it.

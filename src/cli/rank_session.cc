@@ -67,8 +67,13 @@ void RankSession::connect(const Params& params, const std::string& transport, So
     if (first_lost_ < 0 && comm->state(peer) == PeerState::kLost) first_lost_ = peer;
   });
   if (solver.servers() > 0) return solver.attach(*comm_);
-  bsp_ = std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(),
-                               BspOptions{comm_params.get_double("wait_timeout")});
+  BspOptions sync;
+  sync.timeout = comm_params.get_double("wait_timeout");
+  // A rate that is searched for is known after backward, and scales the gradient before the sum.
+  if (comm_params.get_bool("overlap") && !solver.searches_rate()) {
+    sync.bucket_bytes = static_cast<size_t>(comm_params.get_int("bucket_bytes"));
+  }
+  bsp_ = std::make_unique<Bsp>(*comm_, solver.gradient_floats(), solver.buffer_floats(), sync);
   solver.attach(*bsp_);
 }
 

@@ -237,6 +237,7 @@ void Solver::step() {
 
 std::vector<TestRecord> Solver::test() { return impl_->test_all(nullptr); }
 std::string Solver::snapshot() { return impl_->snapshot(); }
+bool Solver::searches_rate() const { return impl_->lr_search != nullptr; }
 int Solver::servers() const { return impl_->options.servers; }
 int64_t Solver::iteration() const { return impl_->iteration; }
 uint64_t Solver::seed() const { return impl_->seed; }

@@ -100,6 +100,7 @@ class Solver {
   std::string snapshot();          // writes .caffemodel + .solverstate; path of the latter
 
   int servers() const;  // SolverOptions
+  bool searches_rate() const;
   int64_t iteration() const;
   uint64_t seed() const;
   const std::vector<std::string>& weights() const;  // files that it began with

@@ -15,6 +15,30 @@
 #include "src/solver/solver_impl.h"
 
 namespace kinet {
+namespace {
+
+// Lets the sum over all workers begin while backward is still running.
+class SumEarly : public PassHook {
+ public:
+  SumEarly(Bsp* bsp, PassHook* next) : bsp_(bsp), next_(next) {}
+  bool go_on() override { return next_ == nullptr || next_->go_on(); }
+  void gradients_final(size_t from, size_t to) override {
+    if (next_ != nullptr) next_->gradients_final(from, to);
+    if (bsp_ == nullptr || failed_) return;
+    try {
+      bsp_->gradients_final(from, to);
+    } catch (const Error&) {  // a worker is lost; reduce() meets the same and says so
+      failed_ = true;
+    }
+  }
+
+ private:
+  Bsp* bsp_;
+  PassHook* next_;
+  bool failed_ = false;
+};
+
+}  // namespace
 
 // Equation: loss and gradient are means over the micro-batches, so that iter_size batches of n give
 // the same update as one batch of n * iter_size.
@@ -28,6 +52,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   search_passes = 0;
   train->zero_gradients();
   double sum = 0;
+  SumEarly early(bsp, pass_hook);
   GoOnOnly earlier(pass_hook);
   for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
     if (control != nullptr && control->stop_now) {
@@ -36,7 +61,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
       return false;
     }
     const bool last = micro + 1 == settings.iter_size;
-    const std::optional<double> one = run_pass(micro, last ? pass_hook : &earlier);
+    const std::optional<double> one = run_pass(micro, last ? static_cast<PassHook*>(&early) : &earlier);
     if (!one) {
       undo_iteration(before);
       return false;

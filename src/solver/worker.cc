@@ -44,9 +44,10 @@ void Solver::Impl::become_worker(Communicator& communicator) {
                           train->buffer_arena().size()};
   layout.check();
   WorkerLinkOptions link_options;
-  link_options.timeout = config->params().message("comm_param").get_double("wait_timeout");
-  link_options.bucket_bytes = static_cast<size_t>(sync.get_int("bucket_bytes"));
-  overlap = sync.get_bool("overlap");
+  const Params comm_params = config->params().message("comm_param");
+  link_options.timeout = comm_params.get_double("wait_timeout");
+  link_options.bucket_bytes = static_cast<size_t>(comm_params.get_int("bucket_bytes"));
+  overlap = comm_params.get_bool("overlap");
   local = make_sync_model(sync, {options.workers, momentum(), type})->local();
   link = std::make_unique<WorkerLink>(communicator, layout, link_options);
   train->move_gradients(link->gradients(), link->owner());

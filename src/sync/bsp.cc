@@ -35,6 +35,7 @@ size_t state_floats(int workers, size_t words) {
 // Layout of the region in floats: gradients, padded | tail | states | buffers, padded.
 Bsp::Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions& options)
     : comm_(comm),
+      arena_(gradients),
       gradients_(round_up(gradients)),
       buffers_(buffers),
       options_(options),
@@ -47,6 +48,28 @@ Bsp::Bsp(Communicator& comm, size_t gradients, size_t buffers, const BspOptions&
   comm_.on_message(kFinishedKind,
                    [this](Rank from, std::span<const std::byte>) { finished_[from] = true; });
   collectives_ = std::make_unique<Collectives>(comm_, *region_, CollectiveOptions{});
+  begin_buckets();
+}
+
+void Bsp::gradients_final(size_t from, size_t to) {
+  if (!overlaps() || from == to) return;
+  finals_[to] = from;
+  for (auto next = finals_.find(final_from_); next != finals_.end();
+       next = finals_.find(final_from_)) {
+    final_from_ = next->second;
+    finals_.erase(next);
+  }
+  start_buckets();
+}
+
+void Bsp::start_buckets() {
+  const size_t bucket = round_up(options_.bucket_bytes / sizeof(float));
+  while (started_from_ > 0) {
+    const size_t begin = started_from_ > bucket ? started_from_ - bucket : 0;
+    if (begin < final_from_) return;
+    buckets_.push_back(collectives_->all_reduce(begin, started_from_ - begin));
+    started_from_ = begin;
+  }
 }
 
 Bsp::~Bsp() { comm_.on_message(kFinishedKind, nullptr); }
@@ -93,9 +116,7 @@ bool Bsp::reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, G
   t[kStopNow] = step.stop_now ? 1.0F : 0.0F;
   t[kSnapshot] = step.snapshot ? 1.0F : 0.0F;
   t[kNotFinite + static_cast<size_t>(rank())] = step.finite ? 0.0F : 1.0F;
-  const auto ticket = collectives_->all_reduce(0, gradients_ + tail_size);
-  wait(ticket, fmt::format("the gradients of iteration {}", step_), interrupted);
-  if (!collectives_->done(ticket)) return false;
+  if (!sum_rest(tail_size, interrupted)) return false;
   ++step_;
   global.loss = t[kLoss] / static_cast<double>(workers());
   global.multiplier = t[kMultiplier] / static_cast<double>(workers());
@@ -109,6 +130,30 @@ bool Bsp::reduce(const WorkerStep& step, const std::atomic<bool>* interrupted, G
     if (t[kNotFinite + static_cast<size_t>(r)] > 0) global.not_finite.push_back(r);
   }
   return true;
+}
+
+// What backward has not handed over, and the tail. false: interrupted.
+bool Bsp::sum_rest(size_t tail_size, const std::atomic<bool>* interrupted) {
+  if (overlaps()) {
+    final_from_ = 0;
+    start_buckets();
+    buckets_.push_back(collectives_->all_reduce(gradients_, tail_size));
+  } else {
+    buckets_.push_back(collectives_->all_reduce(0, gradients_ + tail_size));
+  }
+  for (const Ticket ticket : buckets_) {
+    wait(ticket, fmt::format("the gradients of iteration {}", step_), interrupted);
+    if (!collectives_->done(ticket)) return false;
+  }
+  begin_buckets();
+  return true;
+}
+
+void Bsp::begin_buckets() {
+  buckets_.clear();
+  finals_.clear();
+  started_from_ = gradients_;
+  final_from_ = arena_;
 }
 
 // Virtual time passes at once; in real time the user may be in a hurry.

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ struct GlobalStep {
 
 struct BspOptions {
   double timeout = 7200;  // seconds that a worker may be waited for while it gives signs of life
+  // Gradients are summed while backward runs, in buckets of so many bytes; 0: all at once after it.
+  size_t bucket_bytes = 0;
 };
 
 class Bsp {
@@ -64,6 +67,12 @@ class Bsp {
   // Where the gradients have to lie (Net::move_gradients), and what keeps that memory alive.
   std::span<float> gradients() const;
   std::shared_ptr<void> owner() const { return memory_; }
+
+  // During backward: floats [from, to) of the gradient are final, so what is before the next
+  // reduce() can begin. All workers sum the same buckets in the same order, from the end of the
+  // arena to its start, whatever is told in which order. Does nothing without bucket_bytes.
+  void gradients_final(size_t from, size_t to);
+  bool overlaps() const { return options_.bucket_bytes > 0; }
 
   // Sums the gradients of all workers in place and agrees on the rest. `interrupted` (may be null)
   // ends the wait: false is returned, and the run cannot go on.
@@ -99,19 +108,25 @@ class Bsp {
 
  private:
   void wait(Ticket ticket, const std::string& what, const std::atomic<bool>* interrupted);
+  void start_buckets();
+  void begin_buckets();
+  bool sum_rest(size_t tail_size, const std::atomic<bool>* interrupted);
   float* tail() const;
   float* states() const;
   void put_state(const std::vector<uint64_t>& words);
   std::vector<uint64_t> state_of(Rank rank, size_t words) const;
 
   Communicator& comm_;
-  const size_t gradients_, buffers_;
+  const size_t arena_, gradients_, buffers_;  // floats; gradients_: the arena, padded
   const BspOptions options_;
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<Region> region_;
   std::unique_ptr<Collectives> collectives_;
   NumberExchange exchange_;
   int64_t step_ = 0;
+  size_t final_from_ = 0, started_from_ = 0;  // floats: all from here on are final; are being summed
+  std::map<size_t, size_t> finals_;           // final ranges below, by their end: begin
+  std::vector<Ticket> buckets_;
   std::vector<bool> finished_;  // by rank: it said so
   double waiting_ = 0;
 };

@@ -29,10 +29,6 @@ MessageType make_sync_fields() {
            uint_field("max_bad", "10",
                       "non-finite gradients in a row, over all workers, that end the run; each is "
                       "dropped and counted"),
-           uint_field("bucket_bytes", "262144",
-                      "gradients leave while backward runs, in pieces of at least that"),
-           bool_field("overlap", "true",
-                      "false: gradients leave only when all of backward is done"),
            enum_field("absorb",
                       {{"LOOKAHEAD", 0}, {"ORDERED", 1}, {"MOMENTUM", 2}, {"STALENESS", 3}, {"DROP", 4}},
                       "LOOKAHEAD", "momentum_k_sync: what becomes of late gradients"),

@@ -14,8 +14,8 @@
 //   MOMENTUM    weights; a worker that is    into the momentum alone          1/K
 //   STALENESS   late goes on at once         as fresh ones                    1/K / (tau + 1)
 //   DROP                                     not at all                       1/K
-// with K = k + the late weight that a round is expected to hold (a running mean, decay 0.9), counted
-// by the displacement it causes in relation to a fresh one: 1, m^(tau+1), 1/(tau+1) or 0. So the
+// with K = k + the late weight that a round holds, or is expected to hold when that is more (a
+// running mean, decay 0.9), counted by the displacement it causes in relation to a fresh one: 1, m^(tau+1), 1/(tau+1) or 0. So the
 // weights of a round sum to about 1 in every mode, and without late gradients all modes but
 // LOOKAHEAD are bsp when k = N. At momentum 0, MOMENTUM is DROP.
 // A gradient with tau > max_lag is dropped in any mode.
@@ -222,7 +222,7 @@ class MomentumKSync : public SyncModel {
       else late += displacement(lag(g));
     }
     if (fresh < plan.k) return answer_late();
-    const double divisor = plan.k + late_;
+    const double divisor = plan.k + std::max(late_, late);
     group_.clear();
     for (const Gradient& g : held()) {
       if (lag(g) == 0) {
