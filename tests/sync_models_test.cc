@@ -116,7 +116,7 @@ TEST_F(SyncModelsTest, SynchronousFormsAgreeBitForBit) {
 // Sums that begin during backward are those that begin after it, whatever the size of a bucket;
 // iter_size lets only the last micro-batch begin them.
 TEST_F(SyncModelsTest, OverlapChangesNoBit) {
-  for (const std::string& more : {"iter_size: 1", "iter_size: 2"}) {
+  for (const std::string more : {"iter_size: 1", "iter_size: 2"}) {
     SyncRun run;
     run.servers = 0;
     run.workers = 3;
@@ -128,7 +128,7 @@ TEST_F(SyncModelsTest, OverlapChangesNoBit) {
     }
     SyncRun served;
     served.workers = 3;
-    for (const std::string& comm : {"overlap: false", "bucket_bytes: 64", "bucket_bytes: 1000000"}) {
+    for (const std::string comm : {"overlap: false", "bucket_bytes: 64", "bucket_bytes: 1000000"}) {
       const std::string with = more + " comm_param { " + comm + " }";
       EXPECT_EQ(weights_after(run_sync(text("model: 'bsp' servers: 1", 20, with), served, options_)),
                 expected)
