@@ -15,8 +15,8 @@
 //   iteration of the run is the sum over all rounds. N workers whose pushes weigh 1/N each make one
 //   iteration of N pushes, as one bulk-synchronous round does.
 // Lag: versions made between the weights a gradient was computed at and its round.
-// Invariants: a gradient is a member of one plan only; 1 <= k <= live workers; only a worker that
-//   waits is answered.
+// Invariants: a gradient is a member of one plan only; 1 <= k <= live workers (but where k counts
+//   mini-batches, whoever made them); only a worker that waits is answered.
 // Thread safety: none; the lead's thread.
 #pragma once
 

@@ -14,14 +14,15 @@ namespace {
 class BackupWorkers : public CountedRounds {
  public:
   static SyncType describe_type() {
-    return {"backup_workers", "every update waits for all but `backup` workers; late ones are lost"};
+    return {"backup_workers",
+            "every update waits for all but `backup` workers; late ones are lost"};
   }
   void set_up(const Params& params, const SyncSetup& setup) override {
     CountedRounds::set_up(params, setup);
     backup_ = params.get_int32("backup");
     if (backup_ >= setup.workers) {
-      fail_at(params.where("backup"), fmt::format("{} backup workers of {}: nobody is waited for",
-                                                  backup_, setup.workers));
+      fail_at(params.where("backup"),
+              fmt::format("{} backup workers of {}: nobody is waited for", backup_, setup.workers));
     }
   }
   int k() const override { return std::clamp(workers() - backup_, 1, std::max(1, live())); }

@@ -10,7 +10,7 @@ constexpr int kMostSlots = 8;
 }
 
 int CountedRounds::slots() const {
-  return rule().keep_going ? std::clamp(k() + 1, 2, kMostSlots) : 2;
+  return rule().keep_going ? std::clamp(largest_k() + 1, 2, kMostSlots) : 2;
 }
 
 std::optional<Plan> CountedRounds::late() const {
@@ -39,7 +39,8 @@ std::optional<Plan> CountedRounds::decide(double) {
     if (auto plan = late()) return plan;
   }
   Plan plan;
-  plan.k = std::clamp(k(), 1, std::max(1, live()));
+  // More mini-batches than workers have room for would never come together.
+  plan.k = std::clamp(k(), 1, std::max(1, r.distinct ? live() : live() * slots()));
   std::set<int> seen;
   for (const Gradient& g : held()) {
     if (static_cast<int>(plan.members.size()) == plan.k) break;
@@ -51,8 +52,8 @@ std::optional<Plan> CountedRounds::decide(double) {
   }
   for (PlanMember& m : plan.members) {
     m.weight = weight(plan.k);
-    const bool last = std::find(plan.answer.begin(), plan.answer.end(), m.worker) ==
-                      plan.answer.end();
+    const bool last =
+        std::find(plan.answer.begin(), plan.answer.end(), m.worker) == plan.answer.end();
     if (last && alive(m.worker) && waiting(m.worker)) plan.answer.push_back(m.worker);
   }
   for (int w = 0; w < workers(); ++w) {

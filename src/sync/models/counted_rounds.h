@@ -19,6 +19,8 @@ class CountedRounds : public SyncModel {
  protected:
   std::optional<Plan> decide(double now) override;
   virtual RoundRule rule() const = 0;
+  // The largest k that there may be; the servers' memory is sized by it.
+  virtual int largest_k() const { return workers(); }
   // Of the gradients of a round of k; they sum to the part of an iteration that it is.
   virtual double weight(int members) const { return 1.0 / members; }
   virtual Use use() const { return Use::kFresh; }

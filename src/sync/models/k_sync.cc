@@ -7,6 +7,7 @@
 //   K_ASYNC        the first k workers, any weights     go on                    stale too
 //   K_BATCH_ASYNC  the first k mini-batches, any        go on                    stale too
 //
+// A round of mini-batches may have more of them than there are workers.
 // Equation:  theta -= eta (1/k) sum of the k gradients   (with the solver's rule and momentum)
 // k = N in K_SYNC is bsp; k = 1 in K_ASYNC is asynchronous SGD at the full rate.
 #include <algorithm>
@@ -28,14 +29,15 @@ class KSync : public CountedRounds {
     if (k_ == 0) k_ = std::max(1, setup.workers / 2);
     batches_ = variant_ == "K_BATCH_SYNC" || variant_ == "K_BATCH_ASYNC";
     if (!batches_ && k_ > setup.workers) {
-      fail_at(params.where("k"), fmt::format("k is {}, but there are {} workers", k_,
-                                             setup.workers));
+      fail_at(params.where("k"),
+              fmt::format("k is {}, but there are {} workers", k_, setup.workers));
     }
   }
   int k() const override { return batches_ ? k_ : std::min(k_, std::max(1, live())); }
   std::string describe() const override { return fmt::format("{}, k = {}", variant_, k_); }
 
  protected:
+  int largest_k() const override { return k_; }
   RoundRule rule() const override {
     const bool async = variant_ == "K_ASYNC" || variant_ == "K_BATCH_ASYNC";
     return {async, !batches_, !async, batches_};

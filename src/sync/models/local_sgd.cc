@@ -1,7 +1,8 @@
 // Local SGD (Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019): workers take H
 // steps of their own between two averages of their weights.
 //
-// Worker:  H times  theta_i -= update(g_i)        the solver's rule, with its own momentum, which it
+// Worker:  H times  theta_i -= update(g_i)        the solver's rule, with its own momentum, which
+// it
 //                                                 keeps over the averages
 //          push  d_i = theta - theta_i
 // Server:  theta -= (1/N) sum_i d_i               which is the mean of the workers' weights

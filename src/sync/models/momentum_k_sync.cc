@@ -15,8 +15,9 @@
 //   STALENESS   late goes on at once         as fresh ones                    1/K / (tau + 1)
 //   DROP                                     not at all                       1/K
 // with K = k + the late weight that a round holds, or is expected to hold when that is more (a
-// running mean, decay 0.9), counted by the displacement it causes in relation to a fresh one: 1, m^(tau+1), 1/(tau+1) or 0. So the
-// weights of a round sum to about 1 in every mode, and without late gradients all modes but
+// running mean, decay 0.9), counted by the displacement it causes in relation to a fresh one: 1,
+// m^(tau+1), 1/(tau+1) or 0. So the weights of a round sum to at most 1, and to about 1, in every
+// mode but MOMENTUM, which moves less than they say; without late gradients all modes but
 // LOOKAHEAD are bsp when k = N. At momentum 0, MOMENTUM is DROP.
 // A gradient with tau > max_lag is dropped in any mode.
 //
@@ -42,6 +43,7 @@ class MomentumKSync : public SyncModel {
   void set_up(const Params& params, const SyncSetup& setup) override {
     SyncModel::set_up(params, setup);
     absorb_ = params.get_enum("absorb");
+    if (absorb_ == "MOMENTUM" && setup.momentum == 0) absorb_ = "DROP";  // also in its counting
     max_lag_ = params.get_int("max_lag");
     const bool plain = setup.solver_type == "SGD" || setup.solver_type == "Nesterov";
     if (!plain && (absorb_ == "LOOKAHEAD" || absorb_ == "ORDERED" || absorb_ == "MOMENTUM")) {
@@ -69,6 +71,10 @@ class MomentumKSync : public SyncModel {
     return fmt::format("absorb {}, k starts at {}", absorb_, controller_->k());
   }
 
+  void start_at(int64_t version, const std::vector<int64_t>& next_seq) override {
+    SyncModel::start_at(version, next_seq);
+    started_at_ = version;
+  }
   void measured(const RoundFacts& facts) override {
     if (facts.mean_known && group_.size() >= 2) noise_.add(group_, facts.mean_squared);
     if (facts.norms) {
@@ -81,14 +87,15 @@ class MomentumKSync : public SyncModel {
     rate_ = facts.rate;
     product_known_ = facts.product_known;
     product_ = facts.product;
-    service_ = service_ == 0 ? facts.service_seconds
-                             : 0.95 * service_ + 0.05 * facts.service_seconds;
+    service_ =
+        service_ == 0 ? facts.service_seconds : 0.95 * service_ + 0.05 * facts.service_seconds;
     ask(facts.round);
   }
 
   std::vector<double> state() const override {
-    std::vector<double> out{late_,        momentum_norm_, step_norm_, weight_norm_,
-                            loss_first_, loss_,          rate_};
+    std::vector<double> out{
+        late_, momentum_norm_, step_norm_, weight_norm_, loss_first_,
+        loss_, rate_,          service_,   product_,     product_known_ ? 1.0 : 0};
     append(controller_->state(), out);
     append(noise_.state(), out);
     append(arrivals_.state(), out);
@@ -96,12 +103,14 @@ class MomentumKSync : public SyncModel {
   }
   void restore(const std::vector<double>& state) override {
     std::span<const double> rest(state);
+    double known = 0;
     for (double* number : {&late_, &momentum_norm_, &step_norm_, &weight_norm_, &loss_first_,
-                           &loss_, &rate_}) {
+                           &loss_, &rate_, &service_, &product_, &known}) {
       KINET_CHECK(!rest.empty(), "the state of momentum_k_sync is cut off");
       *number = rest.front();
       rest = rest.subspan(1);
     }
+    product_known_ = known != 0;
     controller_->restore(part(rest));
     noise_.restore(part(rest));
     arrivals_.restore(part(rest));
@@ -120,9 +129,10 @@ class MomentumKSync : public SyncModel {
 
   void gradient_came(const Gradient& g) override { arrivals_.add(g.worker, g.seconds); }
 
+  // While the workers of a run come together, k stays what it was saved as.
   void worker_changed(int worker) override {
     if (!alive(worker)) arrivals_.remove(worker);
-    if (version() > 0) ask(version());
+    if (version() > started_at_) ask(version());
   }
 
  private:
@@ -218,8 +228,10 @@ class MomentumKSync : public SyncModel {
     int fresh = 0;
     double late = 0;
     for (const Gradient& g : held()) {
-      if (lag(g) == 0) ++fresh;
-      else late += displacement(lag(g));
+      if (lag(g) == 0)
+        ++fresh;
+      else
+        late += displacement(lag(g));
     }
     if (fresh < plan.k) return answer_late();
     const double divisor = plan.k + std::max(late_, late);
@@ -265,7 +277,7 @@ class MomentumKSync : public SyncModel {
   }
 
   std::string absorb_;
-  int64_t max_lag_ = 0;
+  int64_t max_lag_ = 0, started_at_ = 0;
   std::unique_ptr<KController> controller_;
   ArrivalModel arrivals_;
   GradientNoise noise_;

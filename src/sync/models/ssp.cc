@@ -3,6 +3,8 @@
 //
 // Equation:  every gradient is applied at once with weight 1/N:  theta -= eta (1/N) g_i
 //            a worker at clock c (gradients pushed) goes on while  c - min_j c_j <= s
+// Invariant: a worker at clock c is given weights that hold every gradient of clock c - s - 1 or
+//   before.
 // With weight 1/N, N pushes make one iteration, as one round of bsp does; the solver's momentum is
 // the server's, applied at every push. s = 0 is a barrier without the common update.
 // A worker that joins takes the lowest clock of the live ones.
@@ -37,9 +39,9 @@ class StaleSynchronous : public SyncModel {
     Plan plan;
     plan.k = 1;
     plan.members.push_back(member(g, 1.0 / std::max(1, live()), Use::kFresh));
-    if (alive(g.worker) && waiting(g.worker) && may_answer(g.worker)) {
-      plan.answer.push_back(g.worker);
-    }
+    const bool go_on = alive(g.worker) && waiting(g.worker) && within_bound(g.worker);
+    // With a bound the others' gradients come first: who goes on sees all that it waited for.
+    if (go_on && (bound_ < 0 || held().size() == 1)) plan.answer.push_back(g.worker);
     return plan;
   }
   void gradient_came(const Gradient& g) override { ++clock_[g.worker]; }
@@ -47,11 +49,14 @@ class StaleSynchronous : public SyncModel {
     if (alive(worker) && live() > 1) clock_[worker] = std::max(clock_[worker], slowest(worker));
   }
   bool may_answer(int worker) const override {
-    return bound_ < 0 || clock_[worker] - slowest(-1) <= bound_;
+    return bound_ < 0 || (held().empty() && within_bound(worker));
   }
   void no_bound() { bound_ = -1; }
 
  private:
+  bool within_bound(int worker) const {
+    return bound_ < 0 || clock_[worker] - slowest(-1) <= bound_;
+  }
   int64_t slowest(int without) const {
     int64_t low = INT64_MAX;
     for (int w = 0; w < workers(); ++w) {
