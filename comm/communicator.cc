@@ -140,6 +140,11 @@ std::string Communicator::why_lost(Rank peer) const {
   return impl_->peers[peer].state == PeerState::kLost ? impl_->peers[peer].why_lost : "";
 }
 
+std::string Communicator::why_left(Rank peer) const {
+  const Guard guard(impl_->lock);
+  return impl_->peers[peer].state == PeerState::kLeft ? impl_->peers[peer].why_lost : "";
+}
+
 std::string Communicator::first_loss() const {
   const Guard guard(impl_->lock);
   if (impl_->losses.empty()) return "";

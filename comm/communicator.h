@@ -120,6 +120,7 @@ class Communicator {
   int alive() const;                      // ranks alive, this one included
   std::string declared_lost() const;      // why, when the others declared this rank lost; else ""
   std::string why_lost(Rank peer) const;  // "" when it is not lost
+  std::string why_left(Rank peer) const;  // "it stopped: ..."; "" while it has not left
   // "rank 2 (host a, process 77) is lost: its socket was closed"; "" when nobody is.
   std::string first_loss() const;
   std::string name(Rank peer) const;                // "rank 2 (host a, process 77)"

@@ -65,6 +65,7 @@ class WorkerGroup {
   bool replace(Rank rank, const std::string& what);
   bool was_asked_to(const ChildProcess& process) const;
   bool vital(Rank rank) const;
+  bool vital_ended() const;
   void escalate();
   void send_all(int signal);
   void say(const std::string& text);
@@ -88,7 +89,6 @@ class WorkerGroup {
   Phase phase_ = Phase::kRunning;
   double phase_ends_ = std::numeric_limits<double>::infinity();
   std::optional<int> first_failure_, first_kill_;  // exit statuses
-  bool vital_failed_ = false;
 };
 
 WorkerGroup::WorkerGroup(std::string program, std::vector<std::string> arguments, int count,
@@ -132,10 +132,17 @@ int WorkerGroup::run() {
   }
   lines_.finish();
   write_last_lines();
-  return vital_failed_ ? first_kill_.value_or(first_failure_.value_or(0)) : 0;
+  return first_kill_.value_or(first_failure_.value_or(0));
 }
 
 bool WorkerGroup::vital(Rank rank) const { return options_.vital <= 0 || rank < options_.vital; }
+
+bool WorkerGroup::vital_ended() const {
+  for (Rank rank = 0; rank < static_cast<Rank>(workers_.size()); ++rank) {
+    if (vital(rank) && !workers_[rank].ended) return false;
+  }
+  return true;
+}
 
 bool WorkerGroup::all_ended() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.ended; });
@@ -192,9 +199,11 @@ void WorkerGroup::pass_on(int signal) {
 }
 
 void WorkerGroup::begin_grace(double seconds) {
+  const double ends = steady_seconds() + seconds;
+  if (phase_ == Phase::kGrace) phase_ends_ = std::min(phase_ends_, ends);
   if (phase_ != Phase::kRunning) return;
   phase_ = Phase::kGrace;
-  phase_ends_ = steady_seconds() + seconds;
+  phase_ends_ = ends;
   lines_.set_hold(options_.grace + options_.terminate);
 }
 
@@ -272,15 +281,16 @@ void WorkerGroup::handle_end(Rank rank) {
   const std::string end = end_text(process);
   server_.process_ended(rank, process.id(), end,
                         status == kSetUpError ? Error::Kind::kUser : Error::Kind::kRuntime);
+  // Who is left then has been lost to the others: it is stopped, or hangs.
+  if (vital_ended()) begin_grace(options_.grace);
   if (status == 0 && signal == 0) return;
   const std::string what = fmt::format("rank {} (process {}) {}", rank, process.id(), end);
   const bool ours = phase_ == Phase::kTerminated || phase_ == Phase::kKilled;
   if (!ours && !was_asked_to(process) && replace(rank, what)) return;
   if (signal != 0 && !was_asked_to(process)) say(what + (ours ? ": it did not end by itself" : ""));
+  if (!vital(rank) && !was_asked_to(process)) return;
   auto& first = signal != 0 && !ours ? first_kill_ : first_failure_;
   if (!first) first = signal != 0 ? 128 + signal : status;
-  if (!vital(rank) && !was_asked_to(process)) return;
-  vital_failed_ = true;
   begin_grace(was_asked_to(process) ? kAskedGrace : options_.grace);
 }
 

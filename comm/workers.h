@@ -6,9 +6,10 @@
 // SIGKILL. SIGINT, SIGTERM and SIGHUP to this process are passed on to every rank, each once.
 // When this process dies, the kernel kills the ranks.
 //
-// Exit status: 0 when all vital ranks ended with 0; else that of the first rank that failed, where a
-// rank
-// killed by a signal (128 + signal) comes before those that failed because of it.
+// Once all vital ranks have ended the others have `grace` seconds too: who is left then is stopped.
+//
+// Exit status: 0 when all vital ranks ended with 0; else that of the first of them that failed,
+// where a rank killed by a signal (128 + signal) comes before those that failed because of it.
 // REQUIRES: one group at a time; handlers of signals belong to the whole process.
 #pragma once
 
@@ -23,7 +24,7 @@ struct WorkerOptions {
   bool verbose = false;  // show what all ranks print
   int restarts = 0;      // dead ranks that are replaced, in all; not those that ended with status 2
   // Ranks below this number are vital; 0: all are. One that is not may fail without ending the
-  // others, counts for the exit status only when a vital one fails too, and alone is replaced.
+  // others, does not count for the exit status, and alone is replaced.
   int vital = 0;
   double grace = 3, terminate = 1.5;  // seconds
   TextSink out, err;                  // empty: stdout and stderr

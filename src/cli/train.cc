@@ -36,6 +36,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kSuccessorTimeout = 60;  // seconds that a started process may take to join
+
 class Train : public Command {
  public:
   static CommandType describe() {
@@ -99,6 +101,7 @@ class Train : public Command {
     slow_.check(roles_.workers);
     assign_role(roles_, session.world().rank, slow_, options_);
     options_.threads = resolve_threads(threads_, me, session.world(), roles_.servers);
+    if (launch_.restarts > 0) options_.successor_timeout = kSuccessorTimeout;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     options_.clock_seed = static_cast<uint64_t>(now / std::chrono::microseconds(1) % 1'000'000'000);
     if (options_.server >= 0) check_replay(roles_, options_);

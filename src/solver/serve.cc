@@ -2,8 +2,8 @@
 // when to test, display and save, and ends the run.
 //
 // The loop of the lead, for each round as it is applied:
-//   display (when due) -> snapshot (when due) -> test (when due; the workers test, each a share, and
-//   training goes on meanwhile)
+//   display (when due) -> snapshot (when due) -> test (when due; the workers test, each a share,
+//   and training goes on meanwhile)
 // An iteration is due when the sum of the rounds' weights has reached it, so a display, test or
 // snapshot at iteration i is of the first version of the weights at or after i.
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/solver/replay_log.h"
 #include "src/solver/solver_impl.h"
+#include "src/solver/worker_table.h"
 #include "src/sync/sync_fields.h"
 
 namespace kinet {
@@ -58,8 +59,8 @@ void Solver::Impl::become_server(Communicator& communicator) {
   s.rank = std::make_unique<ServerRank>(
       communicator, s.layout, *s.shard, weights,
       options.server == 0 ? train->buffer_arena() : std::span<float>(), s.model->slots(), timeout);
-  s.gather = std::make_unique<StateGather>(communicator, s.layout, *s.shard,
-                                           optimizer->histories(), timeout);
+  s.gather = std::make_unique<StateGather>(communicator, s.layout, *s.shard, optimizer->histories(),
+                                           timeout);
   restore_own_momenta();
   if (options.server > 0) {
     s.rank->on_complete([&communicator](int worker, uint32_t seq_tag) {
@@ -71,6 +72,8 @@ void Solver::Impl::become_server(Communicator& communicator) {
   lead.timeout = timeout;
   lead.max_bad = sync.get_int32("max_bad");
   lead.schedule = [this](int64_t i) { return learning_rate(policy, i); };
+  lead.successor_timeout = options.successor_timeout;
+  lead.note = [this](const std::string& text) { observer.on_note(text); };
   lead.warn = [this](const std::string& text) { observer.on_warning(text); };
   s.lead = std::make_unique<Lead>(communicator, s.layout, *s.rank, *s.model, lead);
   s.test_iteration = tested_iteration;
@@ -80,10 +83,10 @@ void Solver::Impl::become_server(Communicator& communicator) {
 // From here on the model follows the rounds of a log.
 void Solver::Impl::follow_log() {
   const auto log = find_replay_log(options.replay);
-  side->model = std::make_unique<Replay>(
-      std::move(side->model), config->params().message("sync_param"),
-      SyncSetup{options.workers, momentum(), type}, read_replay_log(log), log.string(),
-      lr_search != nullptr);
+  side->model =
+      std::make_unique<Replay>(std::move(side->model), config->params().message("sync_param"),
+                               SyncSetup{options.workers, momentum(), type}, read_replay_log(log),
+                               log.string(), lr_search != nullptr);
 }
 
 // The optimizer's state is that of the slice from here on.
@@ -186,7 +189,8 @@ FinishRecord Solver::Impl::serve(SolverControl& control) {
     if (tested_iteration != iteration && !tests.empty()) start_shared_test();
     finish_shared_test();
   }
-  side->lead->stop_workers(iteration);
+  side->lead->stop_workers(iteration, [&] { return control.stop_now.load(); });
+  for (const std::string& line : worker_lines(side->lead->books())) observer.on_note(line);
   if (!control.stop_now) gather_state();  // for a last snapshot, and who uses this net later
   const FinishRecord end = finish(control, reason);
   side->lead->stop_servers();
@@ -266,8 +270,8 @@ void Solver::Impl::tell_round(const LeadRound& round) {
   r.live = round.live;
   for (const auto* members : {&round.plan.members, &round.dropped}) {
     for (const PlanMember& m : *members) {
-      r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate,
-                           use_name(m.use)});
+      r.members.push_back(
+          {m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate, use_name(m.use)});
     }
   }
   r.terms = round.plan.terms;

@@ -41,6 +41,7 @@ struct SolverOptions {
   int server = -1;              // of these, this is which; -1: this is a worker
   // Servers: a run folder or metrics.jsonl whose rounds are repeated instead of deciding anew.
   std::string replay;
+  double successor_timeout = 0;  // the lead, when no worker is left: seconds until one has come
 };
 
 // Wishes of the user while the loop runs; looked at after every iteration (and test batch).

@@ -120,6 +120,7 @@ struct Solver::Impl {
   FinishRecord work(SolverControl& control);
   class Hook;
   void compute_for(const AnswerMessage& answer);
+  Outcome outcome(const AnswerMessage& answer) const;
   bool pass_for(Hook& hook);
   bool local_steps_for(const AnswerMessage& answer, Hook& hook);
   void test_for(const TestTaskMessage& task);

@@ -118,8 +118,7 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
   const std::span<float> buffers = train->buffer_arena();
   std::copy(buffers.begin(), buffers.end(), link->pushed_buffers().begin());
   norm = gradient_norm(gradient, threads) / static_cast<double>(local ? 1 : settings.iter_size);
-  header.outcome =
-      std::isfinite(loss) && std::isfinite(norm) ? Outcome::kGradient : Outcome::kNotFinite;
+  header.outcome = outcome(answer);
   header.loss = loss;
   header.norm_squared = norm * norm;
   header.rate = own_multiplier();
@@ -135,6 +134,15 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
   observer.on_iteration(iteration, loss);
 }
 
+// Whose fault it is when the gradient is not finite: this worker's, or that of the weights it got.
+Outcome Solver::Impl::outcome(const AnswerMessage& answer) const {
+  if (std::isfinite(loss) && std::isfinite(norm)) return Outcome::kGradient;
+  const std::span<const float> weights =
+      local ? std::span<const float>(base) : link->weights(answer.buffer);
+  const bool finite = vec().all_finite(static_cast<int64_t>(weights.size()), weights.data());
+  return finite ? Outcome::kNotFinite : Outcome::kBadWeights;
+}
+
 // Forward and backward, iter_size times. false: it was ended in between.
 bool Solver::Impl::pass_for(Hook& hook) {
   const double begin = now();
@@ -145,7 +153,8 @@ bool Solver::Impl::pass_for(Hook& hook) {
   double sum = 0;
   for (int64_t micro = 0; micro < settings.iter_size && std::isfinite(sum); ++micro) {
     const bool last = micro + 1 == settings.iter_size;
-    const std::optional<double> one = run_pass(micro, last ? static_cast<PassHook*>(&hook) : &earlier);
+    const std::optional<double> one =
+        run_pass(micro, last ? static_cast<PassHook*>(&hook) : &earlier);
     if (!one) return false;
     sum += *one;
   }
@@ -191,8 +200,7 @@ void Solver::Impl::test_for(const TestTaskMessage& task) {
   for (size_t i = 0; i < tests.size(); ++i) {
     const TestPlan plan{static_cast<int>(i), task.iteration, test_batches[i]};
     const auto part = score_share(*tests[i], plan, {task.share, task.shares},
-                                  context(Phase::kTest, 0),
-                                  [&] { return link->ended(); });
+                                  context(Phase::kTest, 0), [&] { return link->ended(); });
     if (!part) return;  // the run ends, nobody waits for it
     part->pack(sums);
   }

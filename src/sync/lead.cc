@@ -44,6 +44,11 @@ Lead::~Lead() {
 void Lead::listen() {
   const auto note = [this](Inbox in) { inbox_.push_back(std::move(in)); };
   const auto from_worker = [this](Rank from) { return from >= layout_.servers; };
+  const auto lost = [=, this](Rank peer, const std::string& why) {
+    Inbox in{.kind = Inbox::Kind::kLost, .worker = layout_.worker_of(peer), .text = why};
+    if (from_worker(peer)) server_.forget(in.worker);
+    note(std::move(in));
+  };
   server_.on_hello([=](int worker) { note({.kind = Inbox::Kind::kHello, .worker = worker}); });
   server_.on_complete([=](int worker, uint32_t tag) {
     note({.kind = Inbox::Kind::kComplete, .worker = worker, .seq_tag = tag});
@@ -78,10 +83,11 @@ void Lead::listen() {
   comm_.on_message(kByeKind, [=, this](Rank from, std::span<const std::byte>) {
     if (from_worker(from)) note({.kind = Inbox::Kind::kBye, .worker = layout_.worker_of(from)});
   });
-  lost_handler_ = comm_.on_peer_lost([=, this](Rank peer, const std::string& why) {
-    Inbox in{.kind = Inbox::Kind::kLost, .worker = layout_.worker_of(peer), .text = why};
-    if (from_worker(peer)) server_.forget(in.worker);
-    note(std::move(in));
+  comm_.locked([&] {
+    lost_handler_ = comm_.on_peer_lost(lost);
+    for (Rank r = 1; r < comm_.size(); ++r) {  // before there was this object
+      if (comm_.state(r) == PeerState::kLost) lost(r, comm_.why_lost(r));
+    }
   });
 }
 
@@ -99,7 +105,7 @@ void Lead::wait_for_workers(const std::function<bool()>& interrupted) {
   const auto absent = [this] {
     std::vector<std::string> names;
     for (int w = 0; w < layout_.workers; ++w) {
-      if (!books_[w].alive && peers_[w].gone.empty()) {
+      if (peers_[w].life == 0 && peers_[w].gone.empty()) {
         names.push_back(comm_.name(layout_.rank_of(w)));
       }
     }
@@ -127,7 +133,8 @@ Lead::Event Lead::next(const std::function<bool()>& interrupted) {
       return Event::kTestDone;
     }
     if (model_.live() == 0) {
-      fail_runtime("no worker is left; the last one: {}", comm_.first_loss());
+      wait_for_successor(interrupted);
+      continue;
     }
     const std::optional<Plan> plan = held_ ? std::nullopt : model_.next(comm_.now());
     if (plan) {
@@ -156,15 +163,7 @@ void Lead::take(const Inbox& in) {
   Peer& peer = peers_[in.worker];
   switch (in.kind) {
     case Kind::kHello:
-      ++peer.life;
-      peer.stopped = false;
-      peer.gone.clear();
-      peer.computing = false;
-      peer.header.reset();
-      peer.buffer = 0;
-      books_[in.worker].alive = true;
-      books_[in.worker].name = comm_.name(layout_.rank_of(in.worker));
-      model_.on_worker(in.worker, true);
+      greet(in.worker);
       break;
     case Kind::kLost:
       lose(in.worker, in.text);
@@ -195,6 +194,27 @@ void Lead::take(const Inbox& in) {
   }
 }
 
+void Lead::greet(int worker) {
+  Peer& peer = peers_[worker];
+  ++peer.life;
+  peer.stopped = peer.computing = false;
+  peer.gone.clear();
+  peer.header.reset();
+  peer.buffer = 0;
+  books_[worker].alive = true;
+  books_[worker].name = comm_.name(layout_.rank_of(worker));
+  model_.on_worker(worker, true);
+  if (peer.life == 1 && round_.number == 0) return;
+  peer.fresh = peer.life > 1;
+  news_.push_back(fmt::format("worker {} joins", worker));
+  if (options_.note) {
+    options_.note(
+        fmt::format("{} joins as worker {} at version {}; training goes on with {} of {} "
+                    "workers",
+                    name_of(worker), worker, round_.number, model_.live(), layout_.workers));
+  }
+}
+
 void Lead::lose(int worker, const std::string& why) {
   WorkerBook& book = books_[worker];
   Peer& peer = peers_[worker];
@@ -211,12 +231,27 @@ void Lead::lose(int worker, const std::string& why) {
   }
   peer.computing = false;
   peer.header.reset();
+  resets_.push_back(worker);
+  book.losses += comm_.state(layout_.rank_of(worker)) == PeerState::kLost ? 1 : 0;
+  last_lost_ = fmt::format("{} ({})", book.name, why);
+  news_.push_back(fmt::format("worker {} lost", worker));
   model_.on_worker(worker, false);
   finish_share(worker, {});
   if (options_.warn && comm_.state(layout_.rank_of(worker)) == PeerState::kLost) {
     options_.warn(fmt::format("{} is lost ({}); training goes on with {} of {} workers", book.name,
                               why, model_.live(), layout_.workers));
   }
+}
+
+// The launcher may be about to start one.
+void Lead::wait_for_successor(const std::function<bool()>& interrupted) {
+  const double limit = comm_.now() + options_.successor_timeout;
+  while (model_.live() == 0 && comm_.now() < limit && !interrupted()) {
+    comm_.sleep_until(limit, [&] { return !inbox_.empty() || interrupted(); });
+    drain();
+  }
+  if (model_.live() > 0 || interrupted()) return;
+  fail_runtime("iteration {}: no worker is left; the last one was {}", iteration_, last_lost_);
 }
 
 // The gradient of a worker, when its header and every slice are there.
@@ -233,6 +268,7 @@ void Lead::take_gradient(int worker) {
   book.next_batch += peer.steps;
   book.rate = g.rate;
   book.waiting_seconds += g.waiting_seconds;
+  book.waited_seconds += g.waiting_seconds;
   book.compute_seconds += g.compute_seconds;
   if (g.outcome == Outcome::kGradient) {
     bad_in_a_row_ = 0;
@@ -254,20 +290,33 @@ void Lead::take_gradient(int worker) {
   if (g.outcome == Outcome::kCancelled) {
     ++book.cancelled;
   } else {
-    ++book.bad;
-    if (options_.warn && book.bad == 1) {
-      options_.warn(fmt::format("{}: its gradient at version {} is not finite and is dropped",
-                                book.name, g.version));
-    }
-    if (++bad_in_a_row_ > options_.max_bad) {
-      fail_runtime(
-          "iteration {}: {} gradients in a row are not finite (max_bad {}), the last one of {}\n"
-          "hint: lower base_lr, warm up with warmup_iter, or limit the gradient with "
-          "clip_gradients; look for wrong values in the data",
-          iteration_, bad_in_a_row_, options_.max_bad, book.name);
-    }
+    drop_bad(worker, g);
   }
   model_.on_idle(worker);
+}
+
+void Lead::drop_bad(int worker, const GradientMessage& g) {
+  WorkerBook& book = books_[worker];
+  if (g.outcome == Outcome::kBadWeights) {
+    fail_runtime(
+        "iteration {}: the weights of version {} are not finite, as {} found; no snapshot is "
+        "written\nhint: lower base_lr (the rate is {:.6g}), warm up with warmup_iter, or limit the "
+        "gradient with clip_gradients",
+        iteration_, g.version, book.name, round_.learning_rate);
+  }
+  ++bad_in_a_row_;
+  if (++book.bad == 1 && options_.warn) {
+    options_.warn(fmt::format(
+        "{}: its gradient at version {} is not finite and is dropped; more like it are only "
+        "counted, {} in a row end the run",
+        book.name, g.version, options_.max_bad + 1));
+  }
+  if (bad_in_a_row_ <= options_.max_bad) return;
+  fail_runtime(
+      "iteration {}: {} gradients in a row are not finite (max_bad {}), the last one of {}\n"
+      "hint: lower base_lr, warm up with warmup_iter, or limit the gradient with "
+      "clip_gradients; look for wrong values in the data",
+      iteration_, bad_in_a_row_, options_.max_bad, book.name);
 }
 
 int Lead::slot_of(int worker, int64_t seq) const {
@@ -304,6 +353,7 @@ void Lead::commit(const Plan& plan) {
   if (!plan.members.empty()) account(command, plan);
   std::vector<std::pair<int, AnswerMessage>> answers;
   for (const int worker : plan.answer) answers.emplace_back(worker, answer(worker, command));
+  command.resets = std::exchange(resets_, {});
   send_command(command);
   const double begin = comm_.now();
   const ServerRank::Result result = server_.execute(command);
@@ -330,6 +380,7 @@ AnswerMessage Lead::answer(int worker, Command& command) {
   peer.complete = 0;
   peer.seq_tag = put_tag(books_[worker].next_seq);
   peer.answered = comm_.now();
+  if (std::exchange(peer.fresh, false)) resets_.push_back(worker);
   command.answers.push_back({{worker, peer.life}, peer.buffer});
   AnswerMessage m;
   m.version = command.head.round;
@@ -380,6 +431,9 @@ void Lead::account(const Command& command, const Plan& plan) {
   round_.live = model_.live();
   round_.plan = plan;
   round_.dropped = std::exchange(dropped_members_, {});
+  for (const std::string& text : std::exchange(news_, {})) {
+    round_.plan.note += (round_.plan.note.empty() ? "" : "; ") + text;
+  }
 }
 
 void Lead::report(const Command& command, const ServerRank::Result& result, double service) {
@@ -449,7 +503,7 @@ std::vector<std::vector<double>> Lead::take_test_results() {
   return out;
 }
 
-void Lead::stop_workers(int64_t iteration) {
+void Lead::stop_workers(int64_t iteration, const std::function<bool()>& interrupted) {
   for (int w = 0; w < layout_.workers; ++w) {
     if (books_[w].alive) {
       comm_.send(layout_.rank_of(w), kStopKind, bytes_of(StopMessage{iteration}));
@@ -461,8 +515,9 @@ void Lead::stop_workers(int64_t iteration) {
     }
     return true;
   };
-  while (!all_stopped()) {
-    comm_.wait_until([this] { return !inbox_.empty(); }, options_.timeout, "all workers to stop");
+  while (!all_stopped() && !interrupted()) {
+    comm_.wait_until([&] { return !inbox_.empty() || interrupted(); }, options_.timeout,
+                     "all workers to stop");
     drain();
   }
 }

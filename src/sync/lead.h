@@ -8,7 +8,10 @@
 // A gradient counts when its header and its slices at all servers are there. What a worker that is
 // lost had pushed whole stays good, the rest is forgotten at every server.
 //
-// Non-finite gradients are dropped and counted; more than max_bad in a row end the run.
+// A worker that takes the place of a lost one begins with the newest weights, the next number of a
+// gradient and no momentum of its own; that of a lost worker is forgotten.
+// Non-finite gradients are dropped and counted; more than max_bad in a row end the run, and so do
+// weights that are not finite.
 // Failures: a lost server, or no worker left, is an Error. Thread safety: one thread.
 // Reference: rules 9 to 17 of distributed training in docs/design.md.
 #pragma once
@@ -28,22 +31,26 @@
 namespace kinet {
 
 struct LeadOptions {
-  double timeout = 7200;       // seconds that workers which give signs of life may be waited for
-  double start_timeout = 120;  // until every worker has said hello
-  int max_bad = 10;            // non-finite gradients in a row
+  double timeout = 7200;         // seconds that workers which give signs of life may be waited for
+  double start_timeout = 120;    // until every worker has said hello
+  double successor_timeout = 0;  // without any worker: until one takes the place of a lost one
+  int max_bad = 10;              // non-finite gradients in a row
   std::function<double(int64_t iteration)> schedule;  // learning rate
   std::function<void(const std::string&)> warn;       // losses and the like, for people
+  std::function<void(const std::string&)> note;       // that a worker has joined
 };
 
 // Of a worker, since the run began or as told.
 struct WorkerBook {
-  int64_t next_seq = 0;    // of the gradient that it computes next, or computes
-  int64_t next_batch = 0;  // number of the first mini-batch of that gradient
+  int64_t next_seq = 0;      // of the gradient that it computes next, or computes
+  int64_t next_batch = 0;    // number of the first mini-batch of that gradient
   int64_t first_unused = 0;  // mini-batches from this one on are not in the weights
   int64_t applied = 0, dropped = 0, bad = 0, cancelled = 0, samples = 0;
-  double waiting_seconds = 0, compute_seconds = 0;  // since take_times()
-  double rate = 1;                                  // its own factor, as last heard
-  SearchWords search{};                             // of the last gradient that was used
+  double waiting_seconds = 0;                      // since take_waiting()
+  double waited_seconds = 0, compute_seconds = 0;  // since the run began
+  double rate = 1;                                 // its own factor, as last heard
+  SearchWords search{};                            // of the last gradient that was used
+  int losses = 0;                                  // of its processes
   bool alive = false;
   std::string name;  // "rank 3 (host a, process 77)"
 };
@@ -86,8 +93,8 @@ class Lead {
 
   // No plan is made while held (events are still taken): for the end of a run.
   void hold(bool on) { held_ = on; }
-  // Tells all workers to stop and waits until they have, or are lost.
-  void stop_workers(int64_t iteration);
+  // Tells all workers to stop and waits until they have, or are lost, or interrupted().
+  void stop_workers(int64_t iteration, const std::function<bool()>& interrupted);
   void stop_servers();  // the others end; nothing may be gathered from them after it
 
   const std::vector<WorkerBook>& books() const { return books_; }
@@ -110,20 +117,25 @@ class Lead {
   struct Peer {
     bool computing = false, stopped = false;
     uint32_t life = 0;
+    bool fresh = false;  // has joined after a loss, and was not answered yet
     double answered = 0;
     int slot = 0, buffer = 0;
-    int64_t steps = 1;  // mini-batches of what it computes
+    int64_t steps = 1;           // mini-batches of what it computes
     std::vector<int64_t> slots;  // seq in each, or -1
     std::optional<GradientMessage> header;
-    int complete = 0;       // servers that have all of it
-    uint32_t seq_tag = 0;   // of what it computes
-    std::string gone;       // why it was lost before its hello, or ""
+    int complete = 0;      // servers that have all of it
+    uint32_t seq_tag = 0;  // of what it computes
+    std::string gone;      // why it was lost before its hello, or ""
   };
   void listen();
   bool drain();  // false: nothing came
   void take(const Inbox& in);
   void take_gradient(int worker);
+  void greet(int worker);
   void lose(int worker, const std::string& why);
+  void drop_bad(int worker, const GradientMessage& g);
+  void wait_for_successor(const std::function<bool()>& interrupted);
+  const std::string& name_of(int worker) const { return books_[worker].name; }
   void commit(const Plan& plan);
   void account(const Command& command, const Plan& plan);
   AnswerMessage answer(int worker, Command& command);
@@ -149,6 +161,9 @@ class Lead {
   bool held_ = false;
   int bad_in_a_row_ = 0, dropped_ = 0;
   std::vector<PlanMember> dropped_members_;  // since the last round
+  std::string last_lost_;                    // worker, with why
+  std::vector<int32_t> resets_;              // workers whose momentum goes with the next plan
+  std::vector<std::string> news_;            // of workers, for the note of the next round
   int lost_handler_ = 0;
 
   struct Share {

@@ -151,6 +151,7 @@ Command ServerRank::take_command() {
 
 ServerRank::Result ServerRank::execute(const Command& command) {
   Result result;
+  for (const int worker : command.resets) shard_.forget_momentum(worker);
   if (command.head.applies != 0) {
     std::vector<Shard::Member> members;
     bool fresh = false;

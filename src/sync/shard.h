@@ -67,6 +67,7 @@ class Shard {
 
   // Momenta of the workers, made on first use; empty: none yet.
   std::span<float> own_momentum(int worker);
+  void forget_momentum(int worker) { own_[worker].clear(); }
   bool has_own_momentum(int worker) const { return !own_[worker].empty(); }
 
  private:

@@ -28,11 +28,12 @@ void send_parts(Communicator& comm, Rank peer, uint8_t kind, uint32_t number,
                 std::span<const std::byte> bytes) {
   PartHead head;
   head.number = number;
-  head.parts = static_cast<uint16_t>(std::max<size_t>(1, (bytes.size() + kPartBytes - 1) / kPartBytes));
+  head.parts =
+      static_cast<uint16_t>(std::max<size_t>(1, (bytes.size() + kPartBytes - 1) / kPartBytes));
   std::vector<std::byte> message;
   for (head.part = 0; head.part < head.parts; ++head.part) {
-    const auto piece = bytes.subspan(
-        head.part * kPartBytes, std::min(kPartBytes, bytes.size() - head.part * kPartBytes));
+    const auto piece = bytes.subspan(head.part * kPartBytes,
+                                     std::min(kPartBytes, bytes.size() - head.part * kPartBytes));
     const auto start = bytes_of(head);
     message.assign(start.begin(), start.end());
     message.insert(message.end(), piece.begin(), piece.end());
@@ -58,11 +59,13 @@ std::vector<std::byte> Command::pack() const {
   h.members = static_cast<uint32_t>(members.size());
   h.answers = static_cast<uint32_t>(answers.size());
   h.tests = static_cast<uint32_t>(tests.size());
+  h.resets = static_cast<uint32_t>(resets.size());
   const auto start = bytes_of(h);
   std::vector<std::byte> out(start.begin(), start.end());
   append(members, out);
   append(answers, out);
   append(tests, out);
+  append(resets, out);
   if (head.gather != 0) append(std::vector{state}, out);
   return out;
 }
@@ -75,6 +78,7 @@ Command Command::unpack(std::span<const std::byte> bytes) {
   take(bytes, out.head.members, out.members);
   take(bytes, out.head.answers, out.answers);
   take(bytes, out.head.tests, out.tests);
+  take(bytes, out.head.resets, out.resets);
   std::vector<CommandState> state;
   take(bytes, out.head.gather != 0 ? 1 : 0, state);
   if (!state.empty()) out.state = state.front();

@@ -65,14 +65,19 @@ struct SlotsMessage {
 // Numbers of a learning-rate search's state: LrSearchState has so many.
 using SearchWords = std::array<uint64_t, 6>;
 
-enum class Outcome : uint8_t { kGradient, kCancelled, kNotFinite };
+enum class Outcome : uint8_t {
+  kGradient,
+  kCancelled,
+  kNotFinite,
+  kBadWeights,  // those that it was to be computed at are not finite
+};
 
 struct GradientMessage {
   int64_t seq = 0, version = 0, batch = 0, steps = 1, samples = 0;
   double loss = 0, norm_squared = 0, rate = 1;
   double compute_seconds = 0, waiting_seconds = 0;
   SearchWords search{};  // state of the worker's learning-rate search, for snapshots
-  int32_t buffer = 0;  // the copy of the weights that may be written next
+  int32_t buffer = 0;    // the copy of the weights that may be written next
   Outcome outcome = Outcome::kGradient;
 };
 
@@ -145,10 +150,10 @@ class PartAssembler {
 
 // What the lead tells the other servers to do; they do it in the order in which it is told.
 struct CommandHead {
-  int64_t round = 0;    // version that it makes; of a plan without round: the current one
-  int64_t step = 0;     // number of the update for the optimizer, from 1
+  int64_t round = 0;  // version that it makes; of a plan without round: the current one
+  int64_t step = 0;   // number of the update for the optimizer, from 1
   double learning_rate = 0;
-  uint32_t members = 0, answers = 0, tests = 0;
+  uint32_t members = 0, answers = 0, tests = 0, resets = 0;
   uint8_t applies = 0, measure = 0, product = 0, stop = 0;
   uint8_t gather = 0;  // nothing but: put your state where the lead says (state_gather.h)
 };
@@ -175,6 +180,7 @@ struct Command {
   std::vector<CommandAnswer> answers;
   std::vector<CommandPeer> tests;  // workers that get the weights to test
   CommandState state;              // sent only when head.gather is set
+  std::vector<int32_t> resets;     // workers whose own momentum begins anew, before all else
 
   std::vector<std::byte> pack() const;
   static Command unpack(std::span<const std::byte> bytes);

@@ -42,9 +42,8 @@ void WorkerLink::listen() {
   comm_.on_message(kTestTaskKind, [this](Rank, std::span<const std::byte> payload) {
     test_ = read_message<TestTaskMessage>(payload);
   });
-  comm_.on_message(kStopKind, [this](Rank, std::span<const std::byte>) {
-    stop_ = cancelled_ = ended_ = true;
-  });
+  comm_.on_message(
+      kStopKind, [this](Rank, std::span<const std::byte>) { stop_ = cancelled_ = ended_ = true; });
   comm_.on_put(kWeightsKind, [this](Rank, uint32_t, uint64_t bytes) { weight_bytes_ += bytes; });
   comm_.on_put(kTestWeightsKind, [this](Rank, uint32_t, uint64_t bytes) { test_bytes_ += bytes; });
   lost_handler_ = comm_.on_peer_lost([this](Rank peer, const std::string&) {
@@ -96,7 +95,10 @@ std::string WorkerLink::lost_server() const {
     if (comm_.state(r) == PeerState::kLost) {
       return fmt::format("{} ({})", comm_.name(r), comm_.why_lost(r));
     }
-    if (comm_.state(r) == PeerState::kLeft) return comm_.name(r) + " (it has left the run)";
+    if (comm_.state(r) == PeerState::kLeft) {
+      const std::string why = comm_.why_left(r);
+      return fmt::format("{} ({})", comm_.name(r), why.empty() ? "it has left the run" : why);
+    }
   }
   return "";
 }
@@ -131,8 +133,11 @@ WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
   };
   comm_.wait_until(look, options_.timeout, "new weights from the servers");
   waiting_ += comm_.now() - begin;
-  if (!lost.empty()) fail_runtime("a server is lost: {}", lost);
-  return order;
+  if (lost.empty()) return order;
+  // To a rank that was declared lost all others are gone.
+  const std::string self = comm_.declared_lost();
+  if (!self.empty()) fail_runtime("{}", self);
+  fail_runtime("a server is lost: {}", lost);
 }
 
 void WorkerLink::begin_push(const AnswerMessage& answer) {
@@ -171,8 +176,8 @@ void WorkerLink::post_to(int server, uint64_t from, uint64_t to_offset, uint64_t
   put.from = region_.get();
   put.from_offset = from * sizeof(float);
   put.to = slots.region;
-  put.to_offset = (static_cast<uint64_t>(current_.slot) * slots.slot_floats + to_offset) *
-                  sizeof(float);
+  put.to_offset =
+      (static_cast<uint64_t>(current_.slot) * slots.slot_floats + to_offset) * sizeof(float);
   put.bytes = floats * sizeof(float);
   put.kind = kPieceKind;
   put.tag = put_tag(current_.seq);
