@@ -34,6 +34,7 @@ void work(const std::string& text, const SyncRun& run, SolverOptions options, Ra
       out.run->solver->attach(*bsp);
     }
     if (before) before(rank, *out.run);
+    if (run.with_communicator) run.with_communicator(rank, *out.run, *comm);
     try {
       out.end = out.run->run();
       comm->leave();

@@ -19,6 +19,8 @@ struct SyncRun {
   std::vector<double> step_seconds = {0.01};
   std::string comm;         // fields of comm_param
   size_t bucket_bytes = 0;  // of all-reduce: BspOptions
+  // May hook into a rank before it starts; the communicator lives until the rank has ended.
+  std::function<void(Rank, TestRun&, Communicator&)> with_communicator;
 };
 
 // One rank as a test sees it.

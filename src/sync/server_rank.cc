@@ -109,7 +109,7 @@ void ServerRank::greet(Rank from, const HelloMessage& hello) {
   queue_.forget(from);
   place.weights = hello.memory;
   ++place.life;
-  place.seq_tag = ~0U;
+  place.seq_tag = kNoTag;
   place.bytes = 0;
   SlotsMessage reply;
   reply.region = comm_.key_for(*place.slots, from);
@@ -122,16 +122,26 @@ void ServerRank::greet(Rank from, const HelloMessage& hello) {
 
 void ServerRank::forget(int worker) { queue_.forget(layout_.rank_of(worker)); }
 
+namespace {
+
+// Of two numbers in tags, which wrap around.
+bool newer(uint32_t tag, uint32_t than) {
+  return tag != than && ((tag - than) & kMaxTag) <= kMaxTag / 2;
+}
+
+}  // namespace
+
 // One gradient of a worker is on its way at a time: a new number begins a new one, and what came of
-// the one before it is forgotten (it was given up).
+// the one before it is forgotten (it was given up), also what comes of it later by a slower way.
 void ServerRank::arrived(Rank from, uint32_t tag, uint64_t bytes) {
   if (from < layout_.servers) return;
   const int worker = layout_.worker_of(from);
   WorkerPlace& place = workers_[worker];
-  if (place.seq_tag != tag) {
+  if (place.seq_tag == kNoTag || newer(tag, place.seq_tag)) {
     place.seq_tag = tag;
     place.bytes = 0;
   }
+  if (place.seq_tag != tag) return;
   place.bytes += bytes;
   if (place.bytes == layout_.slice_bytes(comm_.rank()) && complete_) complete_(worker, tag);
 }

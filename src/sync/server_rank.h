@@ -82,10 +82,11 @@ class ServerRank {
   bool idle() const;
 
  private:
+  static constexpr uint32_t kNoTag = ~0U;
   struct WorkerPlace {
     std::unique_ptr<Region> slots;
     RemoteRegion weights;
-    uint32_t seq_tag = ~0U;
+    uint32_t seq_tag = kNoTag;
     uint64_t bytes = 0;  // of the gradient that is arriving
     uint32_t life = 0;   // how often a worker of this number has said hello
   };
