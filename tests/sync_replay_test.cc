@@ -140,6 +140,31 @@ TEST_F(SyncReplayTest, EndsWithTheLog) {
   EXPECT_EQ(again.rounds.size(), 50u);
 }
 
+// From the state that it went on from, and from the very beginning.
+TEST_F(SyncReplayTest, AResumedRunIsRepeated) {
+  for (const std::string& sync :
+       {std::string("model: 'momentum_k_sync'"),
+        std::string("model: 'k_sync' variant: K_ASYNC k: 2"),
+        std::string("model: 'momentum_k_sync' absorb: ORDERED k_rule: 'fixed' k: 1")}) {
+    SCOPED_TRACE(sync);
+    const End first = train(sync, three("sim"), "", "max_iter: 20 snapshot: 20");
+    ASSERT_EQ(first.seen.snapshots.size(), 1u) << first.error;
+    options_.resume = first.seen.snapshots[0].second;
+    const End second = train(sync, three("sim"), "", "max_iter: 40");
+    ASSERT_EQ(second.error, "");
+    EXPECT_EQ(second.rounds.front().note, "");
+    const End resumed = train(sync, three("inproc"), log_of(second.rounds), "max_iter: 40");
+    ASSERT_EQ(resumed.error, "");
+    EXPECT_EQ(resumed.weights, second.weights);
+    options_.resume.clear();
+    std::vector<RoundRecord> all = first.rounds;
+    all.insert(all.end(), second.rounds.begin(), second.rounds.end());
+    const End whole = train(sync, three("inproc"), log_of(all), "max_iter: 40");
+    ASSERT_EQ(whole.error, "");
+    EXPECT_EQ(whole.weights, second.weights);
+  }
+}
+
 TEST_F(SyncReplayTest, AnotherRunIsNoticed) {
   const std::string sync = "model: 'asp'";
   const End logged = train(sync, three("sim"));
@@ -164,6 +189,7 @@ TEST_F(SyncReplayTest, DamagedLogsAreRefused) {
   refused("no rounds", [](auto& r) { r.clear(); });
   refused("a log with a hole", [](auto& r) { r.erase(r.begin() + 7); });
   refused("lost or joined", [](auto& r) { r[9].live = 2; });
+  refused("worker 1 joins", [](auto& r) { r[9].note = "worker 1 lost; worker 1 joins"; });
   refused("twice", [](auto& r) { r[9].members[0] = r[8].members[0]; });
   refused("is damaged", [](auto& r) { r[9].members[0].lag = 10; });
   refused("begins with round 3", [](auto& r) { r.erase(r.begin(), r.begin() + 2); });

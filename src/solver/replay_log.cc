@@ -17,6 +17,7 @@ ReplayRound replayed(const RoundRecord& r, const fs::path& log) {
   out.live = r.live;
   out.loss = r.loss;
   out.terms = r.terms;
+  out.note = r.note;
   for (const RoundRecord::Member& m : r.members) {
     const std::optional<Use> use = use_of(m.how);
     KINET_CHECK(use.has_value(), "{}: round {}: '{}' is no use of a gradient", log.string(),

@@ -116,6 +116,7 @@ void Lead::wait_for_workers(const std::function<bool()>& interrupted) {
                      "hello of " + join(absent(), ", "));
     drain();
   }
+  begun_ = true;
   for (int w = 0; w < layout_.workers; ++w) {
     if (peers_[w].gone.empty() || !options_.warn) continue;
     options_.warn(fmt::format("{} was lost before it began ({}); training begins without it",
@@ -204,7 +205,7 @@ void Lead::greet(int worker) {
   books_[worker].alive = true;
   books_[worker].name = comm_.name(layout_.rank_of(worker));
   model_.on_worker(worker, true);
-  if (peer.life == 1 && round_.number == 0) return;
+  if (peer.life == 1 && !begun_) return;
   peer.fresh = peer.life > 1;
   news_.push_back(fmt::format("worker {} joins", worker));
   if (options_.note) {

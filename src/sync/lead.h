@@ -159,6 +159,7 @@ class Lead {
   LeadRound round_;
   WishMessage wishes_;
   bool held_ = false;
+  bool begun_ = false;  // the workers that the run begins with are there
   int bad_in_a_row_ = 0, dropped_ = 0;
   std::vector<PlanMember> dropped_members_;  // since the last round
   std::string last_lost_;                    // worker, with why

@@ -40,6 +40,9 @@ void Replay::check_rounds() const {
                 "{}: {} workers in round {}, {} now; a run in which workers were lost or joined "
                 "cannot be replayed, nor one of another number",
                 log_, r.live, r.number, workers());
+    KINET_CHECK(r.note.find("worker ") == std::string::npos,
+                "{}: round {}: {}; a run in which workers were lost or joined cannot be replayed",
+                log_, r.number, r.note);
     for (const PlanMember& m : r.members) {
       KINET_CHECK(m.worker >= 0 && m.worker < workers() && m.lag >= 0 && m.lag < r.number,
                   "{}: round {} is damaged (worker {}, lag {})", log_, r.number, m.worker, m.lag);

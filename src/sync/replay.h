@@ -30,6 +30,7 @@ struct ReplayRound {
   double loss = 0;                  // to six digits
   std::vector<PlanMember> members;  // rate: learning rate of the schedule included
   std::vector<std::pair<std::string, double>> terms;
+  std::string note;  // of the lead: workers that were lost or joined
 };
 
 class Replay : public SyncModel {
