@@ -1,5 +1,6 @@
 // The learning-rate search: what the methods find on losses whose best step is known, when they may
 // search, that a search disturbs nothing, and the search inside a solver and among workers.
+// long because: one search has many laws, and they share their probes and nets
 // ctest: labels=unit,core,threads timeout=240
 #include "src/sync/lr_search.h"
 
