@@ -3,6 +3,7 @@
 // ctest: labels=unit,core,threads timeout=600
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "tests/sync_ranks.h"
@@ -49,12 +50,19 @@ class SyncModelsTest : public SolverTest {
   }
 };
 
+// Sanitizers are slow: there, one number of workers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::array kWorkers{3};
+#else
+constexpr std::array kWorkers{2, 3, 4};
+#endif
+
 class EveryModel : public SyncModelsTest, public ::testing::WithParamInterface<std::string> {};
 
 // They stop at the same iteration with the loss that bulk-synchronous training has.
 TEST_P(EveryModel, EndsInTheSameLossBand) {
   for (const Case& c : cases()) {
-    for (const int workers : {2, 3, 4}) {
+    for (const int workers : kWorkers) {
       SCOPED_TRACE(fmt::format("{} with {} workers", c.name, workers));
       SyncRun run;
       run.transport = GetParam();
