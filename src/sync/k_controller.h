@@ -77,6 +77,7 @@ class KController {
 // The fields for sync_param: k_rule, k, k_min ... and the constants of all rules.
 std::vector<Field> k_rule_fields();
 // REQUIRES: the type of `sync_param` has k_rule_fields(). Throws Error at the place in the file.
-std::unique_ptr<KController> make_k_controller(const Params& sync_param);
+// `least`: k_min where the file gives none.
+std::unique_ptr<KController> make_k_controller(const Params& sync_param, int least = 1);
 
 }  // namespace kinet

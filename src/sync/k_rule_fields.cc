@@ -75,12 +75,14 @@ std::vector<Field> k_rule_fields() {
   return fields;
 }
 
-std::unique_ptr<KController> make_k_controller(const Params& sync_param) {
+std::unique_ptr<KController> make_k_controller(const Params& sync_param, int least) {
   std::vector<KController::NamedRule> rules;
   for (const std::string& name : sync_param.get_strings("k_rule")) {
     rules.push_back({name, rule_named(sync_param, name).make(sync_param)});
   }
-  return std::make_unique<KController>(read_options(sync_param), std::move(rules));
+  KControllerOptions options = read_options(sync_param);
+  if (!sync_param.has("k_min")) options.min = least;
+  return std::make_unique<KController>(options, std::move(rules));
 }
 
 }  // namespace kinet
