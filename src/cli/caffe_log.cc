@@ -45,6 +45,7 @@ std::vector<std::string> start_lines(const StartRecord& r) {
     }
     out.push_back(data);
   }
+  if (!r.iteration_rule.empty()) out.push_back("Iteration: " + r.iteration_rule);
   std::string begin = "Start: from the beginning";
   if (!r.weights.empty()) begin += " with the weights of " + join(r.weights, ", ");
   if (!r.resumed_from.empty()) begin = "Start: resumed from " + r.resumed_from;

@@ -28,6 +28,7 @@ struct StartRecord {
   int64_t batch = 0, iter_size = 1, train_items = 0;  // 0: unknown (no data layer)
   int workers = 1;                                    // that train together
   double iterations_per_epoch = 0;
+  std::string iteration_rule;  // of several workers: what an iteration is; else ""
   std::string history;  // "empty" or "restored (2 entries a parameter)"
 };
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/base/check.h"
+#include "src/solver/global_batch.h"
 #include "src/solver/solver_impl.h"
 
 namespace kinet {
@@ -104,7 +105,11 @@ void Solver::Impl::build_nets() {
   net_options.seed = seed;
   net_options.threads = threads;
   net_options.state = config->train_state();
-  train = std::make_unique<Net>(config->train_net(), net_options);
+  const bool fixed = config->params().message("sync_param").get_bool("fixed_global_batch");
+  if (fixed && options.workers > 1) {
+    worker_net = with_worker_batch(config->train_net(), net_options.state, options.workers);
+  }
+  train = std::make_unique<Net>(worker_net ? *worker_net : config->train_net(), net_options);
   for (int i = 0; i < config->test_net_count(); ++i) {
     net_options.state = config->test_state(i);
     tests.push_back(std::make_unique<Net>(config->test_net(i), net_options, train.get()));

@@ -176,6 +176,7 @@ struct Solver::Impl {
   uint64_t seed = 0;
   bool seed_chosen = false;
 
+  std::optional<ParamNode> worker_net;  // of fixed_global_batch: with a worker's batch
   std::unique_ptr<Net> train;
   std::vector<std::unique_ptr<Net>> tests;  // bound to `train`: destroyed before it
   std::vector<std::optional<int64_t>> test_batches;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/solver/global_batch.h"
 #include "src/solver/solver_impl.h"
 
 namespace kinet {
@@ -117,6 +118,11 @@ StartRecord Solver::Impl::start_record() const {
   r.parameters = train->parameter_count();
   r.iter_size = settings.iter_size;
   r.workers = options.workers;
+  if (options.workers > 1 || options.servers > 0) {
+    const Params sync = config->params().message("sync_param");
+    r.iteration_rule = iteration_rule(sync.get_string("model"), sync.get_enum("absorb"),
+                                      options.servers, options.workers);
+  }
   if (const BatchSource* source = train_source()) {
     r.batch = source->batch_size();
     r.train_items = source->items();

@@ -29,6 +29,9 @@ MessageType make_sync_fields() {
            uint_field("max_bad", "10",
                       "non-finite gradients in a row, over all workers, that end the run; each is "
                       "dropped and counted"),
+           bool_field("fixed_global_batch", "false",
+                      "true: batch_size is that of all workers together, each takes batch_size / N; "
+                      "false: that of each"),
            enum_field("absorb",
                       {{"LOOKAHEAD", 0}, {"ORDERED", 1}, {"MOMENTUM", 2}, {"STALENESS", 3}, {"DROP", 4}},
                       "LOOKAHEAD", "momentum_k_sync: what becomes of late gradients"),
