@@ -152,6 +152,10 @@ class Train : public Command {
     guard.keep();
     save_files(*config, solver, directory);
     if (!quiet_) print_head(console, solver, directory);
+    if (session == nullptr && config->params().has("sync_param") &&
+        config->params().message("sync_param").get_string("model") != "bsp") {
+      console.warning("a single process has nobody to wait for: sync_param is not used");
+    }
     if (!quiet_ && session != nullptr) print_session(console, *config, *session);
     return drive(solver, directory, console, session);
   }
@@ -163,6 +167,10 @@ class Train : public Command {
       const FinishRecord end = solver.run(control);
       if (session != nullptr) session->leave();
       if (!quiet_) print_foot(console, end, directory);
+      // Another rank was told to stop: for a script this run is not complete either.
+      if (roles_.servers > 0 && end.reason == "interrupted" && signals.stopped_by() == 0) {
+        return 128 + SIGTERM;
+      }
     } catch (const Error& error) {  // kept with the run; main() prints it
       console.clear_live();
       directory.on_failure(solver.iteration(), error.what());

@@ -44,10 +44,23 @@ std::vector<Series> by_worker(const std::vector<RoundBucket>& buckets,
   return out;
 }
 
+// A worker tells what it has waited when its gradient comes, which may be several rounds later: the
+// share is that of longer stretches.
 std::vector<double> waiting_shares(const RoundBucket& bucket) {
   std::vector<double> out;
   for (const double seconds : bucket.waiting) {
-    out.push_back(bucket.seconds > 0 ? 100 * seconds / bucket.seconds : kNone);
+    out.push_back(bucket.seconds > 0 ? std::min(100.0, 100 * seconds / bucket.seconds) : kNone);
+  }
+  return out;
+}
+
+std::vector<RoundBucket> stretches(const std::vector<RoundBucket>& buckets) {
+  constexpr size_t kStretches = 50;
+  const size_t length = (buckets.size() + kStretches - 1) / kStretches;
+  std::vector<RoundBucket> out;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    if (b % length == 0) out.emplace_back();
+    out.back().add(buckets[b]);
   }
   return out;
 }
@@ -136,13 +149,14 @@ std::vector<Chart> round_charts(const RoundHistory& history) {
     dropped_so_far += static_cast<double>(b.dropped);
     dropped.points.emplace_back(b.iteration, dropped_so_far);
     rates.push_back(b.rates);
-    waiting.push_back(waiting_shares(b));
   }
+  const std::vector<RoundBucket> longer = stretches(buckets);
+  for (const RoundBucket& b : longer) waiting.push_back(waiting_shares(b));
   const std::string x = "iteration";
   return {{"Gradients a round is made of (k)", x, "k", {k, live}, true},
           {"Staleness of gradients", x, "versions", {mean, largest}, true},
           {"Learning rate of each worker", x, "rate", by_worker(buckets, rates), true},
-          {"Time spent waiting", x, "% of the time", by_worker(buckets, waiting), true},
+          {"Time spent waiting", x, "% of the time", by_worker(longer, waiting), true},
           {"Late gradients dropped so far", x, "gradients", {dropped}, true}};
 }
 

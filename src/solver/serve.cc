@@ -70,6 +70,7 @@ void Solver::Impl::become_server(Communicator& communicator) {
   }
   LeadOptions lead;
   lead.timeout = timeout;
+  lead.end = end;
   lead.max_bad = sync.get_int32("max_bad");
   lead.schedule = [this](int64_t i) { return learning_rate(policy, i); };
   lead.successor_timeout = options.successor_timeout;
@@ -182,7 +183,13 @@ FinishRecord Solver::Impl::serve(SolverControl& control) {
   observer.on_start(start_record());
   side->lead->wait_for_workers([&] { return control.stop || control.stop_now; });
   std::string reason;
-  while (reason.empty()) lead_on(control, reason);
+  side->first_iteration = iteration;
+  try {
+    while (reason.empty()) lead_on(control, reason);
+  } catch (const Error& error) {
+    save_what_there_is(error);
+  }
+  train_seconds = now() - (side->displayed < 0 ? started : side->last_display);
   side->lead->hold(true);
   if (reason != "interrupted") {
     finish_shared_test();
@@ -195,6 +202,18 @@ FinishRecord Solver::Impl::serve(SolverControl& control) {
   const FinishRecord end = finish(control, reason);
   side->lead->stop_servers();
   return end;
+}
+
+// The lead has the weights, whatever became of the workers.
+void Solver::Impl::save_what_there_is(const Error& error) {
+  if (settings.snapshot_after_train && snapshot_tried != iteration) {
+    try {
+      snapshot_or_warn();
+    } catch (const Error&) {  // weights that are not finite, a server that is lost
+    }
+  }
+  fail_runtime("{}\n  last snapshot: {}", error.what(),
+               last_snapshot.empty() ? "none" : last_snapshot);
 }
 
 void Solver::Impl::lead_on(SolverControl& control, std::string& reason) {
@@ -234,7 +253,7 @@ void Solver::Impl::lead_on(SolverControl& control, std::string& reason) {
 void Solver::Impl::after_round(double before) {
   const LeadRound& round = side->lead->round();
   loss = round.loss;
-  norm = round.gradient_norm;
+  if (round.gradient_norm > 0) norm = round.gradient_norm;  // not measured in every round
   rate = round.learning_rate;
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
@@ -259,6 +278,20 @@ bool Solver::Impl::shared_test_due() const {
   const int64_t last = side->test_iteration;
   if (last < 0) return iteration > 0 || settings.test_initialization;
   return passed(settings.test_interval, last, iteration);
+}
+
+// Samples that have come, not those that N workers would have sent: k of them may be enough, and
+// some may be dead.
+void Solver::Impl::count_samples(const BatchSource& source, DisplayRecord& record) {
+  int64_t samples = 0;
+  for (const WorkerBook& book : side->lead->books()) samples += book.samples;
+  if (train_seconds > 0) {
+    record.images_per_second =
+        static_cast<double>(samples - side->samples_shown) / train_seconds;
+  }
+  side->samples_shown = samples;
+  const int64_t before = side->first_iteration * source.batch_size() * batches_an_update();
+  record.epoch = static_cast<double>(before + samples) / static_cast<double>(source.items());
 }
 
 void Solver::Impl::tell_round(const LeadRound& round) {

@@ -50,6 +50,7 @@ struct ServerSide {
   double test_began = 0;
   int64_t displayed = -1;  // iteration of the last display
   double last_display = 0;
+  int64_t samples_shown = 0, first_iteration = 0;
 };
 
 struct Solver::Impl {
@@ -102,6 +103,8 @@ struct Solver::Impl {
   FinishRecord serve_slice(const SolverControl& control);
   void lead_on(SolverControl& control, std::string& reason);
   void after_round(double before);
+  [[noreturn]] void save_what_there_is(const Error& error);
+  void count_samples(const BatchSource& source, DisplayRecord& record);
   void tell_round(const LeadRound& round);
   void start_shared_test();
   void finish_shared_test();

@@ -161,6 +161,7 @@ void Solver::Impl::display() {
     const auto images = static_cast<double>(source->batch_size() * batches_an_update());
     r.images_per_second = r.iterations_per_second * images;
     r.epoch = static_cast<double>(iteration) * images / static_cast<double>(source->items());
+    if (side != nullptr) count_samples(*source, r);
   }
   if (side == nullptr) r.outputs = output_values(*train);  // a server's net sees no data
   observer.on_display(r);

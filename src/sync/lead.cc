@@ -388,7 +388,8 @@ AnswerMessage Lead::answer(int worker, Command& command) {
   m.seq = books_[worker].next_seq;
   m.iteration = static_cast<int64_t>(std::floor(iteration_));
   m.batch = books_[worker].next_batch;
-  m.steps = peer.steps = model_.local_steps();
+  const int64_t left = std::max<int64_t>(1, options_.end - m.iteration);
+  m.steps = peer.steps = std::min(model_.local_steps(), left);
   m.learning_rate = options_.schedule(m.iteration);
   m.buffer = peer.buffer;
   m.slot = peer.slot;

@@ -1,5 +1,7 @@
 #include "src/sync/sync_fields.h"
 
+#include <fmt/core.h>
+
 #include "src/sync/k_controller.h"
 #include "src/sync/sync.h"
 
@@ -52,6 +54,10 @@ const MessageType& sync_fields() {
 
 int server_count(const Params& sync_param) {
   const int64_t servers = sync_param.get_int("servers");
+  if (servers < -1 || servers > 1024) {
+    fail_at(sync_param.where("servers"),
+            fmt::format("servers must be -1, or 0 to 1024, got {}", servers));
+  }
   if (servers >= 0) return static_cast<int>(servers);
   return sync_param.get_string("model") == "bsp" ? 0 : 1;
 }

@@ -134,10 +134,13 @@ WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
   comm_.wait_until(look, options_.timeout, "new weights from the servers");
   waiting_ += comm_.now() - begin;
   if (lost.empty()) return order;
-  // To a rank that was declared lost all others are gone.
+  // To a rank that was declared lost all others are gone; it hears why a moment later.
+  comm_.sleep_until(comm_.now() + 1, [this] { return !comm_.declared_lost().empty(); });
   const std::string self = comm_.declared_lost();
   if (!self.empty()) fail_runtime("{}", self);
-  fail_runtime("a server is lost: {}", lost);
+  fail_runtime("a server is lost: {}\n  the run cannot go on; a snapshot that it wrote can be gone "
+               "on with: --resume",
+               lost);
 }
 
 void WorkerLink::begin_push(const AnswerMessage& answer) {

@@ -23,6 +23,7 @@ class AdaSync : public CountedRounds {
     const int start = params.get_int32("k");
     start_ = k_ = std::clamp(start == 0 ? 1 : start, 1, setup.workers);
     interval_ = params.get_double("ada_interval");
+    if (interval_ < 0) fail_at(params.where("ada_interval"), "ada_interval must not be negative");
   }
   int k() const override { return std::clamp(k_, 1, std::max(1, live())); }
   std::string describe() const override {

@@ -46,6 +46,12 @@ class MomentumKSync : public SyncModel {
     absorb_ = params.get_enum("absorb");
     if (absorb_ == "MOMENTUM" && setup.momentum == 0) absorb_ = "DROP";  // also in its counting
     max_lag_ = params.get_int("max_lag");
+    for (const char* field : {"k", "k_min"}) {
+      if (params.get_int(field) > setup.workers) {
+        fail_at(params.where(field), fmt::format("{} is {}, but there are {} workers", field,
+                                                 params.get_int(field), setup.workers));
+      }
+    }
     const bool plain = setup.solver_type == "SGD" || setup.solver_type == "Nesterov";
     if (!plain && (absorb_ == "LOOKAHEAD" || absorb_ == "ORDERED" || absorb_ == "MOMENTUM")) {
       fail_at(params.where("absorb"),
