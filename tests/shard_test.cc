@@ -88,7 +88,7 @@ TEST_F(ShardTest, FreshOnesAreOneUpdateByTheSolversRule) {
       Vec g(kFloats, 0);
       double weight = 0, rate = 0;
       for (int w = 0; w < 3; ++w) {
-        const auto which = static_cast<uint64_t>(10 * step + w);
+        const auto which = uint64_t{10} * static_cast<uint64_t>(step) + static_cast<uint64_t>(w);
         members.push_back(gradient(plan(w, c.weight[w], Use::kFresh, 0, c.own_rate[w]), which));
         for (size_t i = 0; i < kFloats; ++i) {
           g[i] += c.weight[w] * c.own_rate[w] * double{numbers(which)[i]} / 2;
@@ -178,7 +178,7 @@ TEST_F(ShardTest, OrderedMomentumIsTheOnTimeRun) {
       time_setup.history = history;
       Shard late(late_setup), on_time(time_setup);
       for (int t = 0; t <= 7; ++t) {
-        const auto which = static_cast<uint64_t>(100 + t);
+        const auto which = uint64_t{100} + static_cast<uint64_t>(t);
         std::vector<Shard::Member> a{gradient(plan(0, 0.4), which)};
         std::vector<Shard::Member> b{gradient(plan(0, 0.4), which)};
         if (t == 1) b.push_back(gradient(plan(1, 0.4), 50));
@@ -338,7 +338,8 @@ TEST_F(ShardTest, MeasuresTheMeanOfAGroup) {
   Shard shard(setup());
   std::vector<Shard::Member> members;
   for (int w = 0; w < 3; ++w) {
-    members.push_back(gradient(plan(w, 0.25, Use::kOwnMomentum), static_cast<uint64_t>(5 + w)));
+    members.push_back(
+        gradient(plan(w, 0.25, Use::kOwnMomentum), uint64_t{5} + static_cast<uint64_t>(w)));
     members.back().plan.grouped = w < 2;
   }
   EXPECT_FALSE(shard.sum(members, false, false).known);

@@ -41,9 +41,10 @@ class SyncModelsTest : public SolverTest {
  protected:
   std::string text(const std::string& sync, int iterations = 60,
                    const std::string& more = "") const {
-    return solver_text(net(), fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: {} display: 10 "
-                                          "test_interval: 30 random_seed: 5 {} {} sync_param {{ {} }}",
-                                          iterations, kNoSnapshot, more, sync));
+    return solver_text(net(),
+                       fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: {} display: 10 "
+                                   "test_interval: 30 random_seed: 5 {} {} sync_param {{ {} }}",
+                                   iterations, kNoSnapshot, more, sync));
   }
   static int servers_of(const std::string& sync) {
     return sync.find("servers: 2") != std::string::npos ? 2 : 1;
@@ -113,8 +114,7 @@ TEST_F(SyncModelsTest, SynchronousFormsAgreeBitForBit) {
     const std::string k = fmt::format("k: {}", workers);
     for (const std::string& sync :
          {std::string("model: 'bsp' servers: 1"), fixed + "absorb: ORDERED " + k,
-          fixed + "absorb: DROP " + k, fixed + "absorb: MOMENTUM " + k,
-          "model: 'k_sync' " + k}) {
+          fixed + "absorb: DROP " + k, fixed + "absorb: MOMENTUM " + k, "model: 'k_sync' " + k}) {
       SCOPED_TRACE(sync);
       EXPECT_EQ(weights_after(run_sync(text(sync), run, options_)), expected);
     }
@@ -138,8 +138,9 @@ TEST_F(SyncModelsTest, OverlapChangesNoBit) {
     served.workers = 3;
     for (const std::string comm : {"overlap: false", "bucket_bytes: 64", "bucket_bytes: 1000000"}) {
       const std::string with = more + " comm_param { " + comm + " }";
-      EXPECT_EQ(weights_after(run_sync(text("model: 'bsp' servers: 1", 20, with), served, options_)),
-                expected)
+      EXPECT_EQ(
+          weights_after(run_sync(text("model: 'bsp' servers: 1", 20, with), served, options_)),
+          expected)
           << with;
     }
   }

@@ -9,8 +9,7 @@ namespace kinet {
 namespace {
 
 void work(const std::string& text, const SyncRun& run, SolverOptions options, Rank rank,
-          CommWorld& world, SyncRank& out,
-          const std::function<void(Rank, TestRun&)>& before) {
+          CommWorld& world, SyncRank& out, const std::function<void(Rank, TestRun&)>& before) {
   try {
     const std::unique_ptr<Communicator> comm = world.connect(rank);
     options.servers = run.servers;

@@ -253,8 +253,8 @@ class Simulate : public Command {
     console.line(fmt::format(
         "Simulated: {} workers, {}; a gradient takes {:g} s ({}){}; network {}. All times are "
         "virtual.",
-        workers_, describe_sync(*sim.config, sim.roles), step_seconds_, clock_, slow_.text.empty() ? "" : ", slowed " + slow_.text,
-        sim.runtime.sim->describe()));
+        workers_, describe_sync(*sim.config, sim.roles), step_seconds_, clock_,
+        slow_.text.empty() ? "" : ", slowed " + slow_.text, sim.runtime.sim->describe()));
   }
 
   static void print_foot(Console& console, const FinishRecord& end, const RunDirectory& directory) {

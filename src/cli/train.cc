@@ -105,8 +105,7 @@ class Train : public Command {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     options_.clock_seed = static_cast<uint64_t>(now / std::chrono::microseconds(1) % 1'000'000'000);
     if (options_.server >= 0) check_replay(roles_, options_);
-    options_.clock_seed =
-        std::stoull(session.share("seed", std::to_string(*options_.clock_seed)));
+    options_.clock_seed = std::stoull(session.share("seed", std::to_string(*options_.clock_seed)));
     try {
       return session.leader() ? train(config, &session) : work(config, session);
     } catch (const Error& error) {

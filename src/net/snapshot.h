@@ -45,9 +45,9 @@ struct WorkerExtras {
 
 // Of a run that trains through servers.
 struct SyncExtras {
-  std::string model;       // "" : the run had no servers
-  double iteration = 0;    // with its fraction
-  int64_t round = 0;       // versions made
+  std::string model;          // "" : the run had no servers
+  double iteration = 0;       // with its fraction
+  int64_t round = 0;          // versions made
   std::vector<double> state;  // of the model
   std::vector<WorkerExtras> workers;
 };

@@ -126,9 +126,10 @@ void Solver::Impl::resume(const Snapshot& state) {
     recent.assign(state.extras->recent_losses.begin(), state.extras->recent_losses.end());
     resumed_sync = state.extras->sync;
     if (!resumed_sync.model.empty() && options.servers == 0) {
-      observer.on_note(fmt::format("{}: saved by {} with {} workers; their own momenta and the state "
-                                   "of the model do not go on",
-                                   state.path, resumed_sync.model, resumed_sync.workers.size()));
+      observer.on_note(
+          fmt::format("{}: saved by {} with {} workers; their own momenta and the state "
+                      "of the model do not go on",
+                      state.path, resumed_sync.model, resumed_sync.workers.size()));
     }
   }
   resumed_from = last_snapshot = state.path;

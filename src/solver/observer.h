@@ -29,7 +29,7 @@ struct StartRecord {
   int workers = 1;                                    // that train together
   double iterations_per_epoch = 0;
   std::string iteration_rule;  // of several workers: what an iteration is; else ""
-  std::string history;  // "empty" or "restored (2 entries a parameter)"
+  std::string history;         // "empty" or "restored (2 entries a parameter)"
 };
 
 struct DisplayRecord {
@@ -55,8 +55,8 @@ struct TestRecord {
   std::vector<OutputValue> outputs;  // means over items
   int64_t items = 0;                 // scored
   int64_t set_items = 0;             // in the set; 0 unknown
-  double at = 0;       // seconds since the run began when the tested weights were there
-  double seconds = 0;  // that the test took
+  double at = 0;         // seconds since the run began when the tested weights were there
+  double seconds = 0;    // that the test took
   std::string coverage;  // "" when each item was scored once, else a sentence
 };
 

@@ -286,8 +286,7 @@ void Solver::Impl::count_samples(const BatchSource& source, DisplayRecord& recor
   int64_t samples = 0;
   for (const WorkerBook& book : side->lead->books()) samples += book.samples;
   if (train_seconds > 0) {
-    record.images_per_second =
-        static_cast<double>(samples - side->samples_shown) / train_seconds;
+    record.images_per_second = static_cast<double>(samples - side->samples_shown) / train_seconds;
   }
   side->samples_shown = samples;
   const int64_t before = side->first_iteration * source.batch_size() * batches_an_update();

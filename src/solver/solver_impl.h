@@ -19,8 +19,8 @@
 #include "src/solver/solver.h"
 #include "src/solver/test_pass.h"
 #include "src/sync/bsp.h"
-#include "src/sync/lr_search.h"
 #include "src/sync/lead.h"
+#include "src/sync/lr_search.h"
 #include "src/sync/state_gather.h"
 #include "src/sync/worker_link.h"
 
@@ -43,9 +43,9 @@ struct ServerSide {
   std::unique_ptr<Shard> shard;
   std::unique_ptr<ServerRank> rank;
   std::unique_ptr<StateGather> gather;
-  WholeState whole;            // at the lead: all slices, as they were
+  WholeState whole;             // at the lead: all slices, as they were
   int64_t gathered_round = -1;  //   in this round
-  std::unique_ptr<Lead> lead;  // null: not the lead
+  std::unique_ptr<Lead> lead;   // null: not the lead
   int64_t test_iteration = -1;  // of the last test that was begun
   double test_began = 0;
   int64_t displayed = -1;  // iteration of the last display
@@ -208,15 +208,15 @@ struct Solver::Impl {
   std::unique_ptr<WorkerLink> link;   // null: this is no worker of servers
   int64_t worker_batch = 0;           // of a worker of servers: number of the mini-batch at hand
   bool overlap = true, local = false;
-  std::vector<float> base;            // weights before local steps
+  std::vector<float> base;  // weights before local steps
   int64_t local_updates = 0;
-  SyncExtras resumed_sync;            // what the state that this run goes on from says
-  WishMessage told;                   // what this worker has told the lead
-  bool stop_agreed = false;           // by all workers
-  bool exchange_broken = false;       // this worker did not wait for the others
-  bool snapshot_agreed = false;       // for the end of this iteration
-  std::deque<double> recent;          // the last losses, at most average_loss
-  int64_t tested_iteration = -1;      // of the last whole test
+  SyncExtras resumed_sync;        // what the state that this run goes on from says
+  WishMessage told;               // what this worker has told the lead
+  bool stop_agreed = false;       // by all workers
+  bool exchange_broken = false;   // this worker did not wait for the others
+  bool snapshot_agreed = false;   // for the end of this iteration
+  std::deque<double> recent;      // the last losses, at most average_loss
+  int64_t tested_iteration = -1;  // of the last whole test
 
   std::string prefix;  // of snapshot paths
   std::string last_snapshot;

@@ -61,7 +61,8 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
       return false;
     }
     const bool last = micro + 1 == settings.iter_size;
-    const std::optional<double> one = run_pass(micro, last ? static_cast<PassHook*>(&early) : &earlier);
+    const std::optional<double> one =
+        run_pass(micro, last ? static_cast<PassHook*>(&early) : &earlier);
     if (!one) {
       undo_iteration(before);
       return false;

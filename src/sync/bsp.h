@@ -124,8 +124,9 @@ class Bsp {
   std::unique_ptr<Collectives> collectives_;
   NumberExchange exchange_;
   int64_t step_ = 0;
-  size_t final_from_ = 0, started_from_ = 0;  // floats: all from here on are final; are being summed
-  std::map<size_t, size_t> finals_;           // final ranges below, by their end: begin
+  size_t final_from_ = 0,
+         started_from_ = 0;          // floats: all from here on are final; are being summed
+  std::map<size_t, size_t> finals_;  // final ranges below, by their end: begin
   std::vector<Ticket> buckets_;
   std::vector<bool> finished_;  // by rank: it said so
   double waiting_ = 0;

@@ -34,7 +34,7 @@ struct LeadOptions {
   double timeout = 7200;         // seconds that workers which give signs of life may be waited for
   double start_timeout = 120;    // until every worker has said hello
   double successor_timeout = 0;  // without any worker: until one takes the place of a lost one
-  int64_t end = INT64_MAX;     // iteration at which the run ends: no local steps beyond
+  int64_t end = INT64_MAX;       // iteration at which the run ends: no local steps beyond
   int max_bad = 10;              // non-finite gradients in a row
   std::function<double(int64_t iteration)> schedule;  // learning rate
   std::function<void(const std::string&)> warn;       // losses and the like, for people

@@ -1,5 +1,5 @@
-// Plans of the model, carried out: the command to all servers, the answers to workers, the books, and
-// what was measured. The other half of the lead is in lead.cc.
+// Plans of the model, carried out: the command to all servers, the answers to workers, the books,
+// and what was measured. The other half of the lead is in lead.cc.
 #include <algorithm>
 #include <cmath>
 

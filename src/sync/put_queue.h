@@ -29,8 +29,8 @@ class PutQueue {
  private:
   struct Peer {
     std::deque<RegionPut> waiting;
-    uint64_t posted = 0;    // handed over by post()
-    uint64_t accepted = 0;  // taken by the transport, or given up
+    uint64_t posted = 0;                              // handed over by post()
+    uint64_t accepted = 0;                            // taken by the transport, or given up
     std::deque<std::pair<uint64_t, uint64_t>> marks;  // ticket, puts_posted() when it was taken
     uint64_t finished = 0;                            // tickets up to this one are done
   };

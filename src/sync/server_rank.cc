@@ -41,9 +41,9 @@ void merge_buffers(const std::vector<std::pair<double, const float*>>& members,
       sum += equal ? from[i] : static_cast<float>(weight / total) * from[i];
     }
     const float mean = equal ? sum / count : sum;
-    buffers[i] = part == 1 ? mean
-                           : static_cast<float>(1 - part) * buffers[i] +
-                                 static_cast<float>(part) * mean;
+    buffers[i] = part == 1
+                     ? mean
+                     : static_cast<float>(1 - part) * buffers[i] + static_cast<float>(part) * mean;
   }
 }
 
@@ -69,9 +69,8 @@ ServerRank::ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shar
   comm_.on_message(kHelloKind, [this](Rank from, std::span<const std::byte> payload) {
     greet(from, read_message<HelloMessage>(payload));
   });
-  comm_.on_put(kPieceKind, [this](Rank from, uint32_t tag, uint64_t bytes) {
-    arrived(from, tag, bytes);
-  });
+  comm_.on_put(kPieceKind,
+               [this](Rank from, uint32_t tag, uint64_t bytes) { arrived(from, tag, bytes); });
   comm_.on_message(kCommandKind, [this](Rank, std::span<const std::byte> payload) {
     if (const auto whole = command_parts_.add(payload)) {
       commands_.push_back(Command::unpack(*whole));
@@ -228,8 +227,7 @@ void ServerRank::merge(const Command& command) {
   std::vector<std::pair<double, const float*>> members;
   for (const CommandMember& m : command.members) {
     if (m.plan.use == Use::kDrop || m.plan.use == Use::kMomentum) continue;
-    members.emplace_back(m.plan.weight,
-                         slot(m.plan.worker, m.slot) + SyncLayout::padded(slice_));
+    members.emplace_back(m.plan.weight, slot(m.plan.worker, m.slot) + SyncLayout::padded(slice_));
   }
   merge_buffers(members, buffers_);
 }
@@ -250,9 +248,8 @@ ServerRank::Publication& ServerRank::free_publication() {
 
 bool ServerRank::idle() const {
   return std::all_of(publications_.begin(), publications_.end(), [&](const auto& p) {
-    return std::all_of(p->puts.begin(), p->puts.end(), [&](const auto& put) {
-      return queue_.done(put.first, put.second);
-    });
+    return std::all_of(p->puts.begin(), p->puts.end(),
+                       [&](const auto& put) { return queue_.done(put.first, put.second); });
   });
 }
 

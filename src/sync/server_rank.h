@@ -1,8 +1,8 @@
 // One server of a run: its shard, the memory into which workers put their gradients, and the copies
 // of the weights that it puts into theirs. Carries out commands; decides nothing.
 //
-// Memory, in floats; P parameters, B buffers (batch-norm statistics, at the lead alone), both padded
-// to lines of 16 where another block follows:
+// Memory, in floats; P parameters, B buffers (batch-norm statistics, at the lead alone), both
+// padded to lines of 16 where another block follows:
 //   slots of a worker   slots x [ slice of the gradient | buffers ]
 //   a publication       [ slice of the weights | buffers ]
 //   of a worker         gradients [ P | B ], then weights 3 x [ P | B ]
@@ -54,8 +54,8 @@ void merge_buffers(const std::vector<std::pair<double, const float*>>& members,
 class ServerRank {
  public:
   // `buffers`: of the lead's net; empty elsewhere. `timeout`: seconds that another server may take.
-  ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shard,
-             std::span<float> weights, std::span<float> buffers, int slots, double timeout);
+  ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shard, std::span<float> weights,
+             std::span<float> buffers, int slots, double timeout);
   ~ServerRank();
 
   // Called under the communicator's lock when a gradient has arrived whole.
@@ -68,7 +68,7 @@ class ServerRank {
     bool mean_known = false;  // of the round, over all slices:
     double mean_squared = 0;
     double product = 0;
-    Shard::Norms norms;       // when asked for, over all slices
+    Shard::Norms norms;  // when asked for, over all slices
   };
   Result execute(const Command& command);
 
@@ -101,7 +101,8 @@ class ServerRank {
   void merge(const Command& command);
   void publish(const Command& command);
   Publication& free_publication();
-  void put_copy(Publication& from, const CommandPeer& to, int buffer, uint8_t kind, int64_t version);
+  void put_copy(Publication& from, const CommandPeer& to, int buffer, uint8_t kind,
+                int64_t version);
 
   Communicator& comm_;
   const SyncLayout layout_;

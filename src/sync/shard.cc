@@ -60,8 +60,7 @@ Shard::Mean Shard::sum(const std::vector<Member>& members, bool measure, bool pr
     if (rates != fresh_weight) mean_rate_ = rates / fresh_weight;
     const double scale = sum_scale_ / mean_rate_ / fresh_weight;
     out.known = true;
-    out.squared =
-        std::pow(gradient_norm({sum_, setup_.weights.size()}, setup_.threads) * scale, 2);
+    out.squared = std::pow(gradient_norm({sum_, setup_.weights.size()}, setup_.threads) * scale, 2);
     if (product) take_product(sum_, scale, out);
     return out;
   }
@@ -145,10 +144,9 @@ void Shard::apply_own(const Member& member, double rate) {
   update.learning_rate = rate * member.plan.rate;
   update.gradient_scale = static_cast<float>(member_scale(member));
   update.threads = setup_.threads;
-  own_rule_->update(decayed(member.plan.weight), update,
-                    {setup_.weights,
-                     {member.gradient, setup_.weights.size()},
-                     own_momentum(member.plan.worker)});
+  own_rule_->update(
+      decayed(member.plan.weight), update,
+      {setup_.weights, {member.gradient, setup_.weights.size()}, own_momentum(member.plan.worker)});
 }
 
 // Equation, for a gradient of weight w that is tau updates late (ordered momentum, after Shi, Yang

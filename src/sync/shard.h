@@ -18,8 +18,8 @@
 namespace kinet {
 
 struct ShardSetup {
-  std::span<float> weights;  // the slice
-  std::span<float> history;  // optimizer state of the slice: histories() blocks
+  std::span<float> weights;                // the slice
+  std::span<float> history;                // optimizer state of the slice: histories() blocks
   std::vector<ParameterSegment> segments;  // offsets within the slice
   std::string solver_type = "SGD";
   OptimizerSettings settings;
@@ -84,7 +84,7 @@ class Shard {
   std::vector<std::vector<float>> own_;  // by worker
   std::vector<float> last_;              // weights at the last measurement
   std::vector<float> mean_, last_mean_;
-  float* sum_ = nullptr;                 // of the round: lies in the first fresh member's slot
+  float* sum_ = nullptr;  // of the round: lies in the first fresh member's slot
   double sum_scale_ = 0, total_weight_ = 0;
   double mean_rate_ = 1;  // of the workers' own factors on the learning rate
   bool differences_ = false;

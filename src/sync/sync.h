@@ -82,17 +82,17 @@ struct Plan {
 // What a model gets to know of a round after it was applied.
 struct RoundFacts {
   int64_t round = 0;
-  double iteration = 0;      // after it
-  bool mean_known = false;   // |mean|^2 of the grouped members was measured
-  double mean_squared = 0;   //   (of fresh members in every round, of others with the norms)
+  double iteration = 0;     // after it
+  bool mean_known = false;  // |mean|^2 of the grouped members was measured
+  double mean_squared = 0;  //   (of fresh members in every round, of others with the norms)
   bool product_known = false;
-  double product = 0;        // <mean, mean of the round before>
+  double product = 0;          // <mean, mean of the round before>
   double service_seconds = 0;  // that the servers took for the round, by member
-  double rate = 0;           // of the schedule
-  double loss = 0;           // weighted mean of its members
-  bool norms = false;        // the rest was measured
-  double momentum_norm = 0;  // |v|, learning rate inside; own momenta: of their sum
-  double step_norm = 0;      // |theta - theta at the last measurement| an iteration
+  double rate = 0;             // of the schedule
+  double loss = 0;             // weighted mean of its members
+  bool norms = false;          // the rest was measured
+  double momentum_norm = 0;    // |v|, learning rate inside; own momenta: of their sum
+  double step_norm = 0;        // |theta - theta at the last measurement| an iteration
   double weight_norm = 0;
 };
 

@@ -9,36 +9,38 @@ namespace kinet {
 namespace {
 
 MessageType make_sync_fields() {
-  MessageType type{"sync_param",
-          "Whom the workers of a run wait for. The fields beside `model` and `servers` are those of "
-          "the models named in their help.",
-          {string_field("model", "bsp",
-                        "synchronisation model: bsp, asp, ssp, k_sync, backup_workers, local_sgd, "
-                        "ada_sync, momentum_k_sync"),
-           int_field("servers", "-1",
-                     "processes that hold the weights, a slice each; 0: none, the workers sum among "
-                     "themselves (bsp only); -1: 0 for bsp, 1 for the others"),
-           uint_field("k", "0",
-                      "gradients that a round waits for; where k adapts: the first one. 0: half of "
-                      "the workers in k_sync, 1 in ada_sync, all in momentum_k_sync"),
-           enum_field("variant",
-                      {{"K_SYNC", 0}, {"K_BATCH_SYNC", 1}, {"K_ASYNC", 2}, {"K_BATCH_ASYNC", 3}},
-                      "K_SYNC", "k_sync: what counts, and what the others do meanwhile"),
-           uint_field("backup", "1", "backup_workers: workers that no round waits for"),
-           uint_field("bound", "3", "ssp: pushes that a worker may be ahead of the slowest"),
-           uint_field("local_steps", "8", "local_sgd: steps between two averages"),
-           float_field("ada_interval", "60", "ada_sync: seconds between two looks at the loss"),
-           uint_field("max_bad", "10",
-                      "non-finite gradients in a row, over all workers, that end the run; each is "
-                      "dropped and counted"),
-           bool_field("fixed_global_batch", "false",
-                      "true: batch_size is that of all workers together, each takes batch_size / N; "
-                      "false: that of each"),
-           enum_field("absorb",
-                      {{"LOOKAHEAD", 0}, {"ORDERED", 1}, {"MOMENTUM", 2}, {"STALENESS", 3}, {"DROP", 4}},
-                      "LOOKAHEAD", "momentum_k_sync: what becomes of late gradients"),
-           uint_field("max_lag", "1000",
-                      "momentum_k_sync: a gradient that is more rounds late is dropped")}};
+  MessageType type{
+      "sync_param",
+      "Whom the workers of a run wait for. The fields beside `model` and `servers` are those of "
+      "the models named in their help.",
+      {string_field("model", "bsp",
+                    "synchronisation model: bsp, asp, ssp, k_sync, backup_workers, local_sgd, "
+                    "ada_sync, momentum_k_sync"),
+       int_field("servers", "-1",
+                 "processes that hold the weights, a slice each; 0: none, the workers sum among "
+                 "themselves (bsp only); -1: 0 for bsp, 1 for the others"),
+       uint_field("k", "0",
+                  "gradients that a round waits for; where k adapts: the first one. 0: half of "
+                  "the workers in k_sync, 1 in ada_sync, all in momentum_k_sync"),
+       enum_field("variant",
+                  {{"K_SYNC", 0}, {"K_BATCH_SYNC", 1}, {"K_ASYNC", 2}, {"K_BATCH_ASYNC", 3}},
+                  "K_SYNC", "k_sync: what counts, and what the others do meanwhile"),
+       uint_field("backup", "1", "backup_workers: workers that no round waits for"),
+       uint_field("bound", "3", "ssp: pushes that a worker may be ahead of the slowest"),
+       uint_field("local_steps", "8", "local_sgd: steps between two averages"),
+       float_field("ada_interval", "60", "ada_sync: seconds between two looks at the loss"),
+       uint_field("max_bad", "10",
+                  "non-finite gradients in a row, over all workers, that end the run; each is "
+                  "dropped and counted"),
+       bool_field("fixed_global_batch", "false",
+                  "true: batch_size is that of all workers together, each takes batch_size / N; "
+                  "false: that of each"),
+       enum_field(
+           "absorb",
+           {{"LOOKAHEAD", 0}, {"ORDERED", 1}, {"MOMENTUM", 2}, {"STALENESS", 3}, {"DROP", 4}},
+           "LOOKAHEAD", "momentum_k_sync: what becomes of late gradients"),
+       uint_field("max_lag", "1000",
+                  "momentum_k_sync: a gradient that is more rounds late is dropped")}};
   for (const Field& field : k_rule_fields()) {
     if (type.find(field.name) == nullptr) type.fields.push_back(field);
   }

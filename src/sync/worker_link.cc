@@ -138,9 +138,10 @@ WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
   comm_.sleep_until(comm_.now() + 1, [this] { return !comm_.declared_lost().empty(); });
   const std::string self = comm_.declared_lost();
   if (!self.empty()) fail_runtime("{}", self);
-  fail_runtime("a server is lost: {}\n  the run cannot go on; a snapshot that it wrote can be gone "
-               "on with: --resume",
-               lost);
+  fail_runtime(
+      "a server is lost: {}\n  the run cannot go on; a snapshot that it wrote can be gone "
+      "on with: --resume",
+      lost);
 }
 
 void WorkerLink::begin_push(const AnswerMessage& answer) {

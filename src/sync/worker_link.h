@@ -37,10 +37,10 @@ class WorkerLink {
   ~WorkerLink();
 
   static constexpr int kCopies = 3, kTestCopy = 2;
-  std::span<float> gradients() const;         // P
-  std::span<float> pushed_buffers() const;    // B, beside the gradients
-  std::span<float> weights(int copy) const;   // P
-  std::span<float> buffers(int copy) const;   // B
+  std::span<float> gradients() const;        // P
+  std::span<float> pushed_buffers() const;   // B, beside the gradients
+  std::span<float> weights(int copy) const;  // P
+  std::span<float> buffers(int copy) const;  // B
   std::shared_ptr<void> owner() const { return memory_; }
 
   // Says hello to all servers. Throws Error when one does not answer.
@@ -78,7 +78,7 @@ class WorkerLink {
   void wish(const WishMessage& wish);
   void say_bye();
 
-  double take_waiting();  // seconds in wait() since the last call
+  double take_waiting();                                   // seconds in wait() since the last call
   uint64_t pushed_bytes() const { return pushed_bytes_; }  // since the beginning
   uint64_t pushes() const { return pushes_; }              // puts
 
