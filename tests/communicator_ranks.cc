@@ -31,6 +31,7 @@ CommWorld::CommWorld(const CommRun& run)
   if (run.transport != "sim") return;
   SimOptions options;
   options.threads = true;
+  options.faults = run.faults;
   sim_ = std::make_shared<SimWorld>(run.size, options);
 }
 

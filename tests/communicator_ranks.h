@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/local_rendezvous.h"
@@ -22,7 +23,8 @@ struct CommRun {
   int size = 2;
   bool progress_thread = false;
   bool heartbeats = true;
-  std::string comm;  // fields of comm_param as text: "heartbeat_timeout: 1"
+  std::string comm;              // fields of comm_param as text: "heartbeat_timeout: 1"
+  std::vector<SimFault> faults;  // of transport sim
 };
 
 // What the threads of a run share.

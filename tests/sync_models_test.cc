@@ -146,6 +146,31 @@ TEST_F(SyncModelsTest, OverlapChangesNoBit) {
   }
 }
 
+// A worker that stood still for twenty steps goes on where it was.
+TEST_F(SyncModelsTest, AWorkerThatStoodStillGoesOn) {
+  for (const std::string model : {"asp", "ssp", "momentum_k_sync", "local_sgd"}) {
+    SCOPED_TRACE(model);
+    SyncRun run;
+    run.transport = "sim";
+    run.workers = 3;
+    SimFault stop, go_on;
+    stop.kind = SimFault::Kind::kStop;
+    go_on.kind = SimFault::Kind::kContinue;
+    stop.rank = go_on.rank = 2;
+    stop.at = 0.105;
+    go_on.at = 0.3;
+    run.faults = {stop, go_on};
+    const auto ranks = run_sync(text("model: '" + model + "'"), run, options_);
+    for (const SyncRank& r : ranks) ASSERT_EQ(r.error, "");
+    EXPECT_LT(ranks[0].end.seconds, 2);
+    bool works = false;
+    for (const RoundRecord& round : ranks[0].run->seen.rounds) {
+      for (const auto& m : round.members) works |= m.worker == 1 && round.seconds > 0.35;
+    }
+    EXPECT_TRUE(works);
+  }
+}
+
 // Look-ahead with k = N is Nesterov's rule on the mean gradient.
 TEST_F(SyncModelsTest, LookAheadOfAllIsNesterov) {
   SyncRun all_reduce;

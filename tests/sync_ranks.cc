@@ -58,6 +58,7 @@ std::vector<SyncRank> run_sync(const std::string& text, const SyncRun& run,
   comm.progress_thread = run.transport != "sim";
   comm.heartbeats = false;  // a sanitizer on a busy machine is slow
   comm.comm = run.comm;
+  comm.faults = run.faults;
   CommWorld world(comm);
   std::vector<SyncRank> out(comm.size);
   std::vector<std::thread> threads;

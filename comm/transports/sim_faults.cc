@@ -116,6 +116,12 @@ void SimWorld::fault(const SimFault& f) {
       if (!there) return;
       it->second->stopped = f.kind == SimFault::Kind::kStop;
       trace(it->second->stopped ? "stop" : "go on", f.rank, f.rank, nullptr);
+      if (it->second->stopped) return;
+      // What it wanted to send meanwhile was refused, and nothing else may ever wake it.
+      for (const auto& [peer, link] : it->second->links) {
+        it->second->inbox.push_back(
+            {SimEvent::Kind::kRoom, peer, link.incarnation, 0, nullptr, ""});
+      }
   }
 }
 

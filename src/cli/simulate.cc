@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -56,9 +57,14 @@ struct Simulation {
   std::mutex mutex;
   std::exception_ptr failure;  // the first; the others follow from it
 
-  void note_failure() {
+  // Of a run with servers a worker's end is not that of the run, as with `kinet train`.
+  void note_failure(Rank rank, const char* what) {
     const std::lock_guard lock(mutex);
-    if (!failure) failure = std::current_exception();
+    if (roles.servers > 0 && rank >= roles.servers) {
+      std::fprintf(stderr, "[rank %d] kinet: %s\n", rank, what);
+    } else if (!failure) {
+      failure = std::current_exception();
+    }
   }
 };
 
@@ -158,11 +164,11 @@ class Simulate : public Command {
       try {
         body(session);
       } catch (const std::exception& error) {
-        sim.note_failure();
+        sim.note_failure(rank, error.what());
         session.abort(Error(error.what(), Error::Kind::kRuntime));
       }
-    } catch (...) {
-      sim.note_failure();
+    } catch (const std::exception& error) {
+      sim.note_failure(rank, error.what());
     }
   }
 
