@@ -6,6 +6,8 @@
 #include "src/optim/lr_policy.h"
 #include "src/optim/optimizer.h"
 #include "src/sync/lr_search.h"
+#include "src/sync/sync.h"
+#include "src/sync/sync_fields.h"
 
 namespace kinet {
 namespace {
@@ -87,6 +89,20 @@ class Checks {
     }
   }
 
+  // The model itself knows best. How many workers there will be is not known here.
+  void synchronisation() {
+    const Params sync = solver_.message("sync_param");
+    if (!sync.present() || !diagnostics_.errors().empty()) return;
+    constexpr int kManyWorkers = 4096;
+    try {
+      server_count(sync);
+      make_sync_model(sync,
+                      {kManyWorkers, solver_.get_double("momentum"), solver_.get_string("type")});
+    } catch (const Error& wrong) {
+      diagnostics_.error({}, wrong.what());
+    }
+  }
+
   void this_version() {
     if (solver_.get_enum("solver_mode") == "GPU") {
       error("solver_mode",
@@ -113,6 +129,7 @@ void check_solver(const Params& solver, Diagnostics& diagnostics) {
   checks.schedule();
   checks.tests();
   checks.this_version();
+  checks.synchronisation();
 }
 
 }  // namespace kinet
