@@ -62,6 +62,7 @@ class WorkerGroup {
   bool read_stream(Rank rank, LineMerger::Stream stream, const FileDescriptor& fd);
   void look_for_ends();
   void handle_end(Rank rank);
+  bool handle_failure(Rank rank, const std::string& end);
   bool replace(Rank rank, const std::string& what);
   bool was_asked_to(const ChildProcess& process) const;
   bool vital(Rank rank) const;
@@ -281,17 +282,25 @@ void WorkerGroup::handle_end(Rank rank) {
   const std::string end = end_text(process);
   server_.process_ended(rank, process.id(), end,
                         status == kSetUpError ? Error::Kind::kUser : Error::Kind::kRuntime);
+  const bool failed = status != 0 || signal != 0;
+  if (failed && handle_failure(rank, end)) return;
   // Who is left then has been lost to the others: it is stopped, or hangs.
   if (vital_ended()) begin_grace(options_.grace);
-  if (status == 0 && signal == 0) return;
+}
+
+// Returns whether another process has taken its place.
+bool WorkerGroup::handle_failure(Rank rank, const std::string& end) {
+  const ChildProcess& process = *workers_[rank].process;
+  const int status = process.exit_status(), signal = process.end_signal();
   const std::string what = fmt::format("rank {} (process {}) {}", rank, process.id(), end);
   const bool ours = phase_ == Phase::kTerminated || phase_ == Phase::kKilled;
-  if (!ours && !was_asked_to(process) && replace(rank, what)) return;
+  if (!ours && !was_asked_to(process) && replace(rank, what)) return true;
   if (signal != 0 && !was_asked_to(process)) say(what + (ours ? ": it did not end by itself" : ""));
-  if (!vital(rank) && !was_asked_to(process)) return;
+  if (!vital(rank) && !was_asked_to(process)) return false;
   auto& first = signal != 0 && !ours ? first_kill_ : first_failure_;
   if (!first) first = signal != 0 ? 128 + signal : status;
   begin_grace(was_asked_to(process) ? kAskedGrace : options_.grace);
+  return false;
 }
 
 bool WorkerGroup::replace(Rank rank, const std::string& what) {

@@ -82,6 +82,7 @@ class Train : public Command {
       return run_launcher(launch_, roles_.ranks(), roles_.servers);
     }
     if (me.role == Role::kRank) return train_as_rank(me, config);
+    slow_.check(1);
     options_.threads = resolve_threads(threads_);
     check_replay(roles_, options_);
     return train(config, nullptr);

@@ -204,9 +204,10 @@ FinishRecord Solver::Impl::serve(SolverControl& control) {
   return end;
 }
 
-// The lead has the weights, whatever became of the workers.
+// When no worker is left the lead still has the weights. After other errors they may be worth
+// nothing.
 void Solver::Impl::save_what_there_is(const Error& error) {
-  if (settings.snapshot_after_train && snapshot_tried != iteration) {
+  if (side->lead->live() == 0 && settings.snapshot_after_train && snapshot_tried != iteration) {
     try {
       snapshot_or_warn();
     } catch (const Error&) {  // weights that are not finite, a server that is lost
