@@ -23,8 +23,8 @@ struct CommRun {
   int size = 2;
   bool progress_thread = false;
   bool heartbeats = true;
-  std::string comm;              // fields of comm_param as text: "heartbeat_timeout: 1"
-  std::vector<SimFault> faults;  // of transport sim
+  std::string comm;                   // fields of comm_param as text: "heartbeat_timeout: 1"
+  std::vector<SimFault> faults = {};  // of transport sim
 };
 
 // What the threads of a run share.

@@ -17,9 +17,9 @@ struct SyncRun {
   int servers = 1, workers = 2;  // no servers: all-reduce
   // What a gradient takes on sim, in seconds, by worker; shorter lists repeat.
   std::vector<double> step_seconds = {0.01};
-  std::string comm;              // fields of comm_param
-  std::vector<SimFault> faults;  // on sim
-  size_t bucket_bytes = 0;       // of all-reduce: BspOptions
+  std::string comm;                   // fields of comm_param
+  std::vector<SimFault> faults = {};  // on sim
+  size_t bucket_bytes = 0;            // of all-reduce: BspOptions
   // May hook into a rank before it starts; the communicator lives until the rank has ended.
   std::function<void(Rank, TestRun&, Communicator&)> with_communicator;
 };
