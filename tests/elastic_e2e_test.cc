@@ -11,7 +11,7 @@
 
 #include "comm/sockets.h"
 #include "src/solver/round_lines.h"
-#include "tests/cli_fixture.h"
+#include "tests/cli_ranks.h"
 
 namespace kinet {
 namespace {
@@ -20,11 +20,6 @@ constexpr double kSeconds = 120;  // for what takes a few seconds on an idle mac
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 #define EXPECT_LACKS(text, part) EXPECT_EQ((text).find(part), std::string::npos) << (text)
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 int count(const std::string& text, const std::string& part) {
   int n = 0;
@@ -44,36 +39,8 @@ void expect_each_gradient_once(const std::vector<RoundRecord>& rounds) {
 }
 
 // Rank 0 is the server, ranks 1 to 3 are workers 0 to 2.
-class Elastic : public CliTest {
+class Elastic : public CliRanksTest {
  protected:
-  // No rank may be left: each has this test's folder as its current one.
-  void TearDown() override {
-    for (const int process : processes("")) {
-      ADD_FAILURE() << "process " << process << " is left";
-      ::kill(process, SIGKILL);
-    }
-  }
-
-  std::vector<int> processes(const std::string& variable) const {
-    std::vector<int> out;
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-      const int id = std::atoi(entry.path().filename().c_str());
-      if (id <= 0) continue;
-      const auto cwd = std::filesystem::read_symlink(entry.path() / "cwd", ignored);
-      const std::string environment = content(entry.path() / "environ");
-      const bool ours = !ignored && cwd == std::filesystem::canonical(folder_.str(), ignored);
-      if (ours && environment.find(variable) != std::string::npos) out.push_back(id);
-    }
-    return out;
-  }
-
-  int process_of(int rank) const {
-    const std::vector<int> found = processes("KINET_RANK=" + std::to_string(rank));
-    EXPECT_EQ(found.size(), 1U) << "rank " << rank;
-    return found.empty() ? -1 : found.front();
-  }
-
   // Of that rank once it exists and is not `former`.
   int wait_for_process(int rank, int former = -1) const {
     for (double waited = 0; waited < kSeconds; waited += 0.005) {

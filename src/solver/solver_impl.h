@@ -3,7 +3,7 @@
 //   step.cc        one iteration
 //   lr_step.cc     the learning-rate search within an iteration
 //   train_loop.cc  the run: tests, display, snapshots, the end
-//   shared_test.cc a test in shares by all workers
+//   test_shares.cc a test in shares by all workers
 //   checkpoint.cc  snapshots, resuming, starting weights
 #pragma once
 
@@ -156,7 +156,7 @@ struct Solver::Impl {
   void display();
   void snapshot_or_warn();
 
-  // --- shared_test.cc: every worker scores a share, all come to the same records. Collective.
+  // --- test_shares.cc: every worker scores a share, all come to the same records. Collective.
   std::vector<TestRecord> test_together(SolverControl& control);  // none: they agreed to stop
   Bsp::TestSay score_shares(const SolverControl& control);
   std::vector<TestRecord> merge_shares(const std::vector<Bsp::TestSay>& all) const;
