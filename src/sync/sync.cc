@@ -8,11 +8,12 @@
 namespace kinet {
 namespace {
 
-constexpr std::array<std::pair<Use, const char*>, 6> kUses{{{Use::kFresh, "fresh"},
+constexpr std::array<std::pair<Use, const char*>, 7> kUses{{{Use::kFresh, "fresh"},
                                                             {Use::kOwnMomentum, "own"},
                                                             {Use::kOrdered, "ordered"},
                                                             {Use::kMomentum, "momentum"},
                                                             {Use::kDifference, "difference"},
+                                                            {Use::kRule, "rule"},
                                                             {Use::kDrop, "drop"}}};
 
 }  // namespace

@@ -30,6 +30,7 @@
 
 #include "src/base/registry.h"
 #include "src/prototxt/fields.h"
+#include "src/sync/rule.h"
 
 namespace kinet {
 
@@ -53,6 +54,7 @@ enum class Use : uint8_t {
                  //   theta -= (1 - m^(tau+1)) / (1 - m) eta w g
   kMomentum,     // into the momentum alone: v += m^tau eta w g
   kDifference,   // theta -= w d, where d = base weights - the worker's weights (local SGD)
+  kRule,         // by the model's own ServerRule
   kDrop,
 };
 const char* use_name(Use use);
@@ -121,6 +123,9 @@ class SyncModel {
 
   // Gradients of one worker that may lie unused at the servers.
   virtual int slots() const { return 2; }
+  // Arithmetic of its own at the servers (members of Use::kRule), at the workers; null: none.
+  virtual std::unique_ptr<ServerRule> make_server_rule() const { return nullptr; }
+  virtual std::unique_ptr<WorkerRule> make_worker_rule() const { return nullptr; }
   // Workers keep taking steps of their own, and push differences.
   virtual bool local() const { return false; }
   virtual int64_t local_steps() const { return 1; }

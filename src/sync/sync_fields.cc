@@ -27,6 +27,10 @@ MessageType make_sync_fields() {
                   "K_SYNC", "k_sync: what counts, and what the others do meanwhile"),
        uint_field("backup", "1", "backup_workers: workers that no round waits for"),
        uint_field("bound", "3", "ssp: pushes that a worker may be ahead of the slowest"),
+       float_field("push_weight", "0",
+                   "asp, ssp and the models whose pushes are applied one by one: the part of an "
+                   "iteration that a push is; 0: 1/N, so that N pushes are one; 1: each push is an "
+                   "iteration at the full rate, as the papers of that family have it"),
        uint_field("local_steps", "8", "local_sgd: steps between two averages"),
        float_field("ada_interval", "60", "ada_sync: seconds between two looks at the loss"),
        uint_field("max_bad", "10",

@@ -1,0 +1,58 @@
+// A cluster that exists as numbers: how long gradients take, how the network carries bytes, what a
+// server needs for a push, who dies and joins when. Read from a file of models/clusters/.
+//
+// Units: seconds and bytes here; in files as the fields say. Figures of a profile are modelled
+// figures; every profile names the source of its numbers.
+// Thread safety: const after load().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/link_model.h"
+#include "src/prototxt/fields.h"
+
+namespace kinet {
+
+// Seconds of one gradient (forward and backward of one mini-batch) of one worker.
+class StepTimes;
+
+struct ServerCosts {
+  double per_push = 0;             // seconds beside the bytes: message handling, a kernel launch
+  double bytes_per_second = 10e9;  // memory that a server reads and writes while it applies
+  // Seconds of a push: `passes` vectors of `bytes` each, read or written.
+  double seconds(uint64_t bytes, int passes) const {
+    return per_push + static_cast<double>(bytes) * passes / bytes_per_second;
+  }
+};
+
+struct ClusterEvent {
+  enum class Kind { kLeave, kJoin } kind = Kind::kLeave;
+  double at = 0;  // seconds
+  int worker = 0;
+};
+
+struct ClusterProfile {
+  std::string name, source, path;
+  std::shared_ptr<const StepTimes> steps;
+  LinkModel::Parameters link;
+  ServerCosts server;
+  std::vector<ClusterEvent> events;  // by time
+
+  // `seed`: of everything that is drawn. Throws Error with all that is wrong with the file.
+  static ClusterProfile load(const std::string& path, uint64_t seed);
+  static const MessageType& fields();
+  std::string describe() const;  // a line for people
+};
+
+// A pure function of (seed, worker, number of the gradient).
+class StepTimes {
+ public:
+  virtual ~StepTimes() = default;
+  virtual double seconds(int worker, int64_t gradient) const = 0;
+  virtual double mean() const = 0;  // over workers and gradients; of a trace: of its lines
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace kinet
