@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "src/base/text.h"
+#include "src/sync/dana_fields.h"
 #include "src/sync/k_controller.h"
 #include "src/sync/sync.h"
 
@@ -14,8 +16,8 @@ MessageType make_sync_fields() {
       "Whom the workers of a run wait for. The fields beside `model` and `servers` are those of "
       "the models named in their help.",
       {string_field("model", "bsp",
-                    "synchronisation model: bsp, asp, ssp, k_sync, backup_workers, local_sgd, "
-                    "ada_sync, momentum_k_sync"),
+                    "synchronisation model (docs/synchronisation.md): " +
+                        join(SyncRegistry::instance().names(), ", ")),
        int_field("servers", "-1",
                  "processes that hold the weights, a slice each; 0: none, the workers sum among "
                  "themselves (bsp only); -1: 0 for bsp, 1 for the others"),
@@ -48,6 +50,7 @@ MessageType make_sync_fields() {
   for (const Field& field : k_rule_fields()) {
     if (type.find(field.name) == nullptr) type.fields.push_back(field);
   }
+  for (const Field& field : dana_fields()) type.fields.push_back(field);
   return type;
 }
 
