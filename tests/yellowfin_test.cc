@@ -1,6 +1,5 @@
-// The yellowfin model against the equations of Zhang and Mitliagkas, with sums over all gradients in
-// place of running means, and the cubic solved by halving.
-// ctest: labels=unit,core timeout=60
+// The yellowfin model against the equations of Zhang and Mitliagkas, with sums over all gradients
+// in place of running means, and the cubic solved by halving. ctest: labels=unit,core timeout=60
 #include <gtest/gtest.h>
 
 #include <algorithm>
