@@ -27,7 +27,7 @@ const std::vector<Case>& cases() {
       {"k_batch_async", "model: 'k_sync' variant: K_BATCH_ASYNC k: 2"},
       {"backup_workers", "model: 'backup_workers'"},
       {"local_sgd", "model: 'local_sgd' local_steps: 4"},
-      {"ada_sync", "model: 'ada_sync' ada_interval: 0.05"},
+      {"ada_sync", "model: 'ada_sync' k: 2 ada_interval: 0.05"},
       {"lookahead", "model: 'momentum_k_sync'"},
       {"lookahead of two servers", "model: 'momentum_k_sync' servers: 2"},
       {"ordered", "model: 'momentum_k_sync' absorb: ORDERED k_rule: 'fixed' k: 2"},

@@ -35,7 +35,7 @@ void check(const SolverConfig& config, const SyncRoles& roles) {
             "lr_search_param method hypergradient needs the history of the updates, which is at "
             "the servers\nhint: armijo or barzilai_borwein");
   }
-  if (model->local() && method != "none") {
+  if (model->make_worker_rule() != nullptr && method != "none") {
     fail_at(sync.where("model"), fmt::format("{} takes steps of its own and has no use for "
                                              "lr_search_param\nhint: leave one of them away",
                                              name));

@@ -1,6 +1,7 @@
 #include "src/optim/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "src/base/check.h"
@@ -69,18 +70,23 @@ void Optimizer::update(std::span<const ParameterSegment> segments, const UpdateS
 void Optimizer::update_block(const ParameterSegment& segment, size_t begin, size_t end,
                              const UpdateStep& step, const UpdateArenas& arenas) const {
   const size_t at = segment.offset + begin;
+  // Of the gradient a copy is used up, in the cache: memory that is written costs as much as
+  // memory that is read.
+  std::array<float, kBlock> g;
+  const float* gradient = arenas.gradients.data() + at;
+  std::copy(gradient, gradient + (end - begin), g.begin());
   const float lambda = settings_.weight_decay * segment.decay_mult;
   Slice slice;
   slice.n = static_cast<int64_t>(end - begin);
   slice.w = arenas.weights.data() + at;
-  slice.g = arenas.gradients.data() + at;
+  slice.g = g.data();
   if (histories() > 0) slice.h1 = arenas.history.data() + at;
   if (histories() > 1) slice.h2 = arenas.history.data() + arenas.weights.size() + at;
   slice.rate = static_cast<float>(step.learning_rate * segment.lr_mult);
   slice.decay = lambda;
   slice.step = step.step;
   regularise(slice.n, step.gradient_scale, decoupled_decay() ? 0 : lambda, settings_.regularization,
-             slice.w, arenas.gradients.data() + at);
+             slice.w, g.data());
   apply(slice);
 }
 

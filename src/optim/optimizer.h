@@ -44,7 +44,7 @@ struct ParameterSegment {
 // All blocks have the same layout. `history` holds histories() of them, one after the other.
 struct UpdateArenas {
   std::span<float> weights;
-  std::span<float> gradients;  // sums over micro-batches; overwritten by g
+  std::span<const float> gradients;  // sums over micro-batches
   std::span<float> history;
 };
 

@@ -54,7 +54,8 @@ void Solver::Impl::become_server(Communicator& communicator) {
   setup.clip = settings.clip;
   setup.workers = options.workers;
   setup.threads = threads;
-  s.shard = std::make_unique<Shard>(setup);
+  setup.gradients = s.model->make_worker_rule() == nullptr;
+  s.shard = std::make_unique<Shard>(setup, s.model->make_server_rule());
   const double timeout = config->params().message("comm_param").get_double("wait_timeout");
   s.rank = std::make_unique<ServerRank>(
       communicator, s.layout, *s.shard, weights,

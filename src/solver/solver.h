@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/net/net.h"
+#include "src/optim/optimizer.h"
 #include "src/prototxt/fields.h"
 #include "src/solver/observer.h"
 
@@ -74,6 +75,9 @@ class SolverConfig {
   struct Impl;
   std::shared_ptr<const Impl> impl_;
 };
+
+// What update rules read in a solver file.
+OptimizerSettings read_rule(const Params& solver);
 
 class Solver {
  public:

@@ -34,8 +34,6 @@ struct LoopSettings {
   double clip = -1;  // largest norm of the averaged gradient; not positive: no limit
 };
 
-OptimizerSettings read_rule(const Params& solver);
-
 // What a server has besides a solver.
 struct ServerSide {
   SyncLayout layout;
@@ -125,7 +123,11 @@ struct Solver::Impl {
   void compute_for(const AnswerMessage& answer);
   Outcome outcome(const AnswerMessage& answer) const;
   bool pass_for(Hook& hook);
-  bool local_steps_for(const AnswerMessage& answer, Hook& hook);
+  void send_push(const AnswerMessage& answer, const Hook& hook, double begin);
+  void receive_rule(const AnswerMessage& answer);
+  bool rule_steps(Hook& hook);
+  bool rule_step(int64_t number);
+  void push_rule();
   void test_for(const TestTaskMessage& task);
   void tell_wishes(SolverControl& control);
   void go_to_batch(int64_t batch);
@@ -207,16 +209,17 @@ struct Solver::Impl {
   std::unique_ptr<ServerSide> side;   // null: this is no server
   std::unique_ptr<WorkerLink> link;   // null: this is no worker of servers
   int64_t worker_batch = 0;           // of a worker of servers: number of the mini-batch at hand
-  bool overlap = true, local = false;
-  std::vector<float> base;  // weights before local steps
-  int64_t local_updates = 0;
-  SyncExtras resumed_sync;        // what the state that this run goes on from says
-  WishMessage told;               // what this worker has told the lead
-  bool stop_agreed = false;       // by all workers
-  bool exchange_broken = false;   // this worker did not wait for the others
-  bool snapshot_agreed = false;   // for the end of this iteration
-  std::deque<double> recent;      // the last losses, at most average_loss
-  int64_t tested_iteration = -1;  // of the last whole test
+  bool overlap = true;
+  std::unique_ptr<WorkerRule> worker_rule;  // null: gradients are pushed as they are
+  int64_t steps_done = 0;                   // mini-batches behind what is pushed next
+  bool pushed_any = false;                  // so there is a loss to report
+  SyncExtras resumed_sync;                  // what the state that this run goes on from says
+  WishMessage told;                         // what this worker has told the lead
+  bool stop_agreed = false;                 // by all workers
+  bool exchange_broken = false;             // this worker did not wait for the others
+  bool snapshot_agreed = false;             // for the end of this iteration
+  std::deque<double> recent;                // the last losses, at most average_loss
+  int64_t tested_iteration = -1;            // of the last whole test
 
   std::string prefix;  // of snapshot paths
   std::string last_snapshot;

@@ -48,9 +48,20 @@ void Solver::Impl::become_worker(Communicator& communicator) {
   link_options.timeout = comm_params.get_double("wait_timeout");
   link_options.bucket_bytes = static_cast<size_t>(comm_params.get_int("bucket_bytes"));
   overlap = comm_params.get_bool("overlap");
-  local = make_sync_model(sync, {options.workers, momentum(), type})->local();
   link = std::make_unique<WorkerLink>(communicator, layout, link_options);
-  train->move_gradients(link->gradients(), link->owner());
+  worker_rule = make_sync_model(sync, {options.workers, momentum(), type})->make_worker_rule();
+  if (worker_rule == nullptr) {
+    train->move_gradients(link->gradients(), link->owner());
+  } else {
+    RuleSetup setup;
+    setup.segments = segments;
+    setup.settings = read_rule(config->params());
+    setup.solver_type = type;
+    setup.workers = options.workers;
+    setup.threads = threads;
+    setup.iter_size = settings.iter_size;
+    worker_rule->set_up(setup, layout.floats);
+  }
   const std::span<float> weights = train->parameter_arena(), buffers = train->buffer_arena();
   std::copy(weights.begin(), weights.end(), link->weights(0).begin());
   std::copy(buffers.begin(), buffers.end(), link->buffers(0).begin());
@@ -105,19 +116,33 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
   train->use_parameters(link->weights(answer.buffer), link->buffers(answer.buffer), link->owner());
   const double begin = now();
   link->begin_push(answer);
-  GradientMessage header;
-  Hook hook(*link, overlap && !local);
-  const bool whole = local ? local_steps_for(answer, hook) : pass_for(hook);
-  worker_batch += answer.steps;
-  if (!whole) {
-    link->give_up();
-    return;
+  Hook hook(*link, overlap && worker_rule == nullptr);
+  steps_done = answer.steps;
+  if (worker_rule != nullptr) receive_rule(answer);
+  // What is pushed may be known before the gradient is: it leaves at once, with the loss before it.
+  const bool early = overlap && worker_rule != nullptr && worker_rule->pushes_early() && pushed_any;
+  if (early) {
+    push_rule();
+    send_push(answer, hook, begin);
   }
-  const std::span<float> gradient = train->gradient_arena();
+  const bool whole = worker_rule != nullptr ? rule_steps(hook) : pass_for(hook);
+  worker_batch += steps_done;
+  if (!early && !whole) link->give_up();
+  if (early || !whole) return;
+  if (worker_rule != nullptr) push_rule();
+  send_push(answer, hook, begin);
+  observer.on_iteration(iteration, loss);
+}
+
+void Solver::Impl::send_push(const AnswerMessage& answer, const Hook& hook, double begin) {
+  GradientMessage header;
+  const std::span<float> gradient = link->gradients();
   if (!hook.pushed) link->push(0, gradient.size());
   const std::span<float> buffers = train->buffer_arena();
   std::copy(buffers.begin(), buffers.end(), link->pushed_buffers().begin());
-  norm = gradient_norm(gradient, threads) / static_cast<double>(local ? 1 : settings.iter_size);
+  const double parts = worker_rule != nullptr ? 1 : static_cast<double>(settings.iter_size);
+  norm = gradient_norm(gradient, threads) / parts;
+  header.steps = steps_done;
   header.outcome = outcome(answer);
   header.loss = loss;
   header.norm_squared = norm * norm;
@@ -127,18 +152,18 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
               "a search has {} numbers, a header room for {}", words.size(), header.search.size());
   std::copy(words.begin(), words.end(), header.search.begin());
   if (const BatchSource* source = train_source()) {
-    header.samples = source->batch_size() * settings.iter_size * answer.steps;
+    header.samples = source->batch_size() * settings.iter_size * steps_done;
   }
   header.compute_seconds = now() - begin;
   link->finish_push(header);
-  observer.on_iteration(iteration, loss);
+  pushed_any = true;
 }
 
 // Whose fault it is when the gradient is not finite: this worker's, or that of the weights it got.
 Outcome Solver::Impl::outcome(const AnswerMessage& answer) const {
   if (std::isfinite(loss) && std::isfinite(norm)) return Outcome::kGradient;
-  const std::span<const float> weights =
-      local ? std::span<const float>(base) : link->weights(answer.buffer);
+  if (worker_rule != nullptr) return Outcome::kNotFinite;  // the weights it got have moved since
+  const std::span<const float> weights = link->weights(answer.buffer);
   const bool finite = vec().all_finite(static_cast<int64_t>(weights.size()), weights.data());
   return finite ? Outcome::kNotFinite : Outcome::kBadWeights;
 }
@@ -164,32 +189,49 @@ bool Solver::Impl::pass_for(Hook& hook) {
   return !link->cancelled();
 }
 
-// Steps of this worker's own, with its own history; what is pushed is the way it has gone.
-bool Solver::Impl::local_steps_for(const AnswerMessage& answer, Hook& hook) {
-  const std::span<float> weights = train->parameter_arena(), gradient = train->gradient_arena();
-  base.assign(weights.begin(), weights.end());
-  double sum = 0;
+void Solver::Impl::receive_rule(const AnswerMessage& answer) {
+  RuleAnswer known;
+  known.iteration = answer.iteration;
+  known.steps = answer.steps;
+  known.schedule = [this](int64_t i) { return learning_rate(policy, i); };
+  worker_rule->received(train->parameter_arena(), known);
+}
+
+// Mini-batches until the model's rule has something to push.
+bool Solver::Impl::rule_steps(Hook& hook) {
   const int64_t first = worker_batch;
-  bool whole = true;
-  for (int64_t i = 0; i < answer.steps && whole && std::isfinite(sum); ++i) {
-    worker_batch = first + i;
+  double sum = 0;
+  bool whole = true, more = true;
+  for (steps_done = 0; more && whole && std::isfinite(sum);) {
+    worker_batch = first + steps_done;
     whole = pass_for(hook);
     if (!whole) break;
+    ++steps_done;
     sum += loss;
-    UpdateStep step;
-    step.step = ++local_updates;
-    step.learning_rate = learning_rate(policy, answer.iteration + i);
-    step.threads = threads;
-    double scale = 1 / static_cast<double>(settings.iter_size);
-    const double length = gradient_norm(gradient, threads) * scale;
-    if (settings.clip > 0 && length > settings.clip) scale *= settings.clip / length;
-    step.gradient_scale = static_cast<float>(scale);
-    optimizer->update(segments, step, {weights, gradient, history});
+    more = !rule_step(steps_done);
   }
   worker_batch = first;
-  loss = sum / static_cast<double>(answer.steps);
-  vec().sub(static_cast<int64_t>(base.size()), base.data(), weights.data(), gradient.data());
+  if (steps_done > 0) loss = sum / static_cast<double>(steps_done);
   return whole;
+}
+
+// true: it is time to push.
+bool Solver::Impl::rule_step(int64_t number) {
+  const std::span<float> gradient = train->gradient_arena();
+  double scale = 1 / static_cast<double>(settings.iter_size);
+  if (settings.clip > 0) {
+    const double length = gradient_norm(gradient, threads) * scale;
+    if (length > settings.clip) scale *= settings.clip / length;
+  }
+  if (scale != 1) {
+    vec().scale(static_cast<int64_t>(gradient.size()), static_cast<float>(scale), gradient.data(),
+                gradient.data());
+  }
+  return worker_rule->step(train->parameter_arena(), gradient, loss, number);
+}
+
+void Solver::Impl::push_rule() {
+  worker_rule->push(train->parameter_arena(), train->gradient_arena(), link->gradients());
 }
 
 void Solver::Impl::test_for(const TestTaskMessage& task) {

@@ -257,7 +257,7 @@ void Lead::take_gradient(int worker) {
   peer.computing = false;
   peer.buffer = g.buffer;
   ++book.next_seq;
-  book.next_batch += peer.steps;
+  book.next_batch += g.outcome == Outcome::kGradient ? g.steps : peer.steps;
   book.rate = g.rate;
   book.waiting_seconds += g.waiting_seconds;
   book.waited_seconds += g.waiting_seconds;

@@ -21,7 +21,7 @@ Replay::Replay(std::unique_ptr<SyncModel> logged, const Params& params, const Sy
       log_(std::move(log)),
       places_(setup.workers),
       next_seq_(setup.workers, 0),
-      carries_(carries || logged_->local()) {
+      carries_(carries || logged_->make_worker_rule() != nullptr) {
   set_up(params, setup);
   check_rounds();
   find_places();

@@ -45,7 +45,12 @@ class Replay : public SyncModel {
   bool finished() const override { return version() >= rounds_.back().number; }
   void measured(const RoundFacts& facts) override;
   int slots() const override { return slots_; }
-  bool local() const override { return logged_->local(); }
+  std::unique_ptr<ServerRule> make_server_rule() const override {
+    return logged_->make_server_rule();
+  }
+  std::unique_ptr<WorkerRule> make_worker_rule() const override {
+    return logged_->make_worker_rule();
+  }
   int64_t local_steps() const override { return logged_->local_steps(); }
   int k() const override;
   std::string describe() const override;

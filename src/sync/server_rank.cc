@@ -254,16 +254,30 @@ bool ServerRank::idle() const {
 }
 
 void ServerRank::publish(const Command& command) {
-  Publication& out = free_publication();
-  float* place = out.region->as<float>().data();
-  std::copy(weights_.begin(), weights_.end(), place);
-  std::copy(buffers_.begin(), buffers_.end(), place + SyncLayout::padded(slice_));
   constexpr int kTestCopy = 2;
-  for (const CommandAnswer& a : command.answers) {
-    put_copy(out, a.to, a.buffer, kWeightsKind, command.head.round);
+  const auto place_of = [](const Publication& p) { return p.region->as<float>().data(); };
+  const auto buffers_to = [&](float* place) {
+    std::copy(buffers_.begin(), buffers_.end(), place + SyncLayout::padded(slice_));
+  };
+  Publication* answer = nullptr;
+  if (!command.answers.empty()) {
+    answer = &free_publication();
+    shard_.publish({place_of(*answer), slice_});
+    buffers_to(place_of(*answer));
+    for (const CommandAnswer& a : command.answers) {
+      put_copy(*answer, a.to, a.buffer, kWeightsKind, command.head.round);
+      shard_.sent(a.to.worker, {place_of(*answer), slice_});
+    }
+  }
+  if (command.tests.empty()) return;
+  // Tested are the weights, whatever workers compute at.
+  if (answer == nullptr || !shard_.publishes_weights()) {
+    answer = &free_publication();
+    std::copy(weights_.begin(), weights_.end(), place_of(*answer));
+    buffers_to(place_of(*answer));
   }
   for (const CommandPeer& to : command.tests) {
-    put_copy(out, to, kTestCopy, kTestWeightsKind, command.head.round);
+    put_copy(*answer, to, kTestCopy, kTestWeightsKind, command.head.round);
   }
 }
 

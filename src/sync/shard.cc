@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/math/vec.h"
 
@@ -22,11 +23,23 @@ std::vector<ParameterSegment> cut_segments(std::span<const ParameterSegment> seg
   return out;
 }
 
-Shard::Shard(const ShardSetup& setup)
+Shard::Shard(const ShardSetup& setup, std::unique_ptr<ServerRule> rule)
     : setup_(setup),
       rule_(make_optimizer(setup.solver_type, setup.settings)),
       own_rule_(make_optimizer("Nesterov", setup.settings)),
-      own_(setup.workers) {}
+      own_arithmetic_(std::move(rule)),
+      own_(setup.workers) {
+  if (own_arithmetic_ == nullptr) return;
+  RuleSetup known;
+  known.segments = setup.segments;
+  known.settings = setup.settings;
+  known.solver_type = setup.solver_type;
+  known.workers = setup.workers;
+  known.threads = setup.threads;
+  known.iter_size = setup.iter_size;
+  own_arithmetic_->set_up(
+      known, {setup.weights, setup.history, [this](int worker) { return own_momentum(worker); }});
+}
 
 // With equal weights the sum is that of a plain all-reduce, bit for bit: the common factor is left
 // to the optimizer.
@@ -93,8 +106,9 @@ void Shard::apply(const std::vector<Member>& members, int64_t step, double learn
                   double mean_squared) {
   if (sum_ != nullptr && differences_) apply_difference();
   if (sum_ != nullptr && !differences_) apply_fresh(step, learning_rate, mean_squared);
+  apply_rule(members, learning_rate);
+  apply_own(members, learning_rate);
   for (const Member& m : members) {
-    if (m.plan.use == Use::kOwnMomentum) apply_own(m, learning_rate);
     if (m.plan.use == Use::kOrdered || m.plan.use == Use::kMomentum) apply_late(m, learning_rate);
   }
 }
@@ -118,6 +132,41 @@ void Shard::apply_fresh(int64_t step, double rate, double mean_squared) {
                 {setup_.weights, {sum_, setup_.weights.size()}, setup_.history});
 }
 
+// In the order of the members, which is that of the workers' numbers.
+void Shard::apply_rule(const std::vector<Member>& members, double rate) {
+  bool begun = false;
+  for (const Member& m : members) {
+    if (m.plan.use != Use::kRule) continue;
+    if (!std::exchange(begun, true)) own_arithmetic_->begin_round();
+    const std::span<float> values(m.gradient, setup_.weights.size());
+    const double scale = setup_.gradients ? member_scale(m) / m.plan.weight : 1;
+    if (scale != 1) {
+      vec().scale(static_cast<int64_t>(values.size()), static_cast<float>(scale), values.data(),
+                  values.data());
+    }
+    own_arithmetic_->apply({m.plan.worker, values, m.plan.weight, rate * m.plan.rate, m.plan.lag});
+  }
+  if (begun) own_arithmetic_->end_round();
+}
+
+void Shard::publish(std::span<float> out) const {
+  if (publishes_weights()) {
+    std::copy(setup_.weights.begin(), setup_.weights.end(), out.begin());
+  } else {
+    own_arithmetic_->publish(out);
+  }
+}
+
+void Shard::sent(int worker, std::span<const float> what) {
+  if (own_arithmetic_ != nullptr) own_arithmetic_->sent(worker, what);
+}
+
+// The rule takes its leave of the momentum while it is still there.
+void Shard::forget_momentum(int worker) {
+  if (own_arithmetic_ != nullptr) own_arithmetic_->forget(worker);
+  own_[worker].clear();
+}
+
 // Decay belongs to a full update; a round that is a part of one decays by that part.
 std::vector<ParameterSegment> Shard::decayed(double weight) const {
   std::vector<ParameterSegment> out = setup_.segments;
@@ -138,15 +187,24 @@ std::span<float> Shard::own_momentum(int worker) {
 }
 
 // Nesterov's rule with the worker's own momentum leaves theta where all momenta will have carried
-// it: the estimated future weights of DANA (Hakimi et al. 2019).
-void Shard::apply_own(const Member& member, double rate) {
-  UpdateStep update;
-  update.learning_rate = rate * member.plan.rate;
-  update.gradient_scale = static_cast<float>(member_scale(member));
-  update.threads = setup_.threads;
-  own_rule_->update(
-      decayed(member.plan.weight), update,
-      {setup_.weights, {member.gradient, setup_.weights.size()}, own_momentum(member.plan.worker)});
+// it: the estimated future weights of DANA (Hakimi et al. 2019). Piece by piece, so that the
+// weights are still in the cache when the next member comes.
+void Shard::apply_own(const std::vector<Member>& members, double rate) {
+  constexpr size_t kPiece = 65536;  // floats; a few of them fit into a second-level cache
+  for (size_t begin = 0; begin < setup_.weights.size(); begin += kPiece) {
+    const size_t count = std::min(kPiece, setup_.weights.size() - begin);
+    for (const Member& member : members) {
+      if (member.plan.use != Use::kOwnMomentum) continue;
+      UpdateStep update;
+      update.learning_rate = rate * member.plan.rate;
+      update.gradient_scale = static_cast<float>(member_scale(member));
+      update.threads = setup_.threads;
+      own_rule_->update(cut_segments(decayed(member.plan.weight), begin, begin + count), update,
+                        {setup_.weights.subspan(begin, count),
+                         {member.gradient + begin, count},
+                         own_momentum(member.plan.worker).subspan(begin, count)});
+    }
+  }
 }
 
 // Equation, for a gradient of weight w that is tau updates late (ordered momentum, after Shi, Yang

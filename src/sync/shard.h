@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/optim/optimizer.h"
+#include "src/sync/rule.h"
 #include "src/sync/sync.h"
 
 namespace kinet {
@@ -26,6 +27,7 @@ struct ShardSetup {
   int64_t iter_size = 1;  // gradients are sums over so many micro-batches
   double clip = -1;       // largest norm of an applied gradient; not positive: no limit
   int workers = 1, threads = 1;
+  bool gradients = true;  // what workers push; false: what the model's WorkerRule makes
 };
 
 // The part of the whole arena's segments that lies in [begin, end).
@@ -34,7 +36,8 @@ std::vector<ParameterSegment> cut_segments(std::span<const ParameterSegment> seg
 
 class Shard {
  public:
-  explicit Shard(const ShardSetup& setup);
+  // `rule`: applies members of Use::kRule; null: there are none.
+  explicit Shard(const ShardSetup& setup, std::unique_ptr<ServerRule> rule = nullptr);
 
   struct Member {
     PlanMember plan;
@@ -54,6 +57,13 @@ class Shard {
   void apply(const std::vector<Member>& members, int64_t step, double learning_rate,
              double mean_squared);
 
+  // What workers get in place of theta, and that one of them got it.
+  bool publishes_weights() const {
+    return own_arithmetic_ == nullptr || own_arithmetic_->publishes_weights();
+  }
+  void publish(std::span<float> out) const;
+  void sent(int worker, std::span<const float> what);
+
   // Squares of the norms that rules for k ask for, of this slice.
   struct Norms {
     double momentum = 0;  // |v|^2, or of the sum of the workers' own momenta
@@ -67,20 +77,22 @@ class Shard {
 
   // Momenta of the workers, made on first use; empty: none yet.
   std::span<float> own_momentum(int worker);
-  void forget_momentum(int worker) { own_[worker].clear(); }
+  void forget_momentum(int worker);
   bool has_own_momentum(int worker) const { return !own_[worker].empty(); }
 
  private:
   void apply_fresh(int64_t step, double rate, double mean_squared);
-  void apply_own(const Member& member, double rate);
+  void apply_own(const std::vector<Member>& members, double rate);
   void apply_late(const Member& member, double rate);
   void apply_difference();
+  void apply_rule(const std::vector<Member>& members, double rate);
   void take_product(const float* mean, double scale, Mean& out);
   double member_scale(const Member& member) const;  // weight, averaging and clipping
   std::vector<ParameterSegment> decayed(double weight) const;
 
   ShardSetup setup_;
   std::unique_ptr<Optimizer> rule_, own_rule_;
+  std::unique_ptr<ServerRule> own_arithmetic_;
   std::vector<std::vector<float>> own_;  // by worker
   std::vector<float> last_;              // weights at the last measurement
   std::vector<float> mean_, last_mean_;

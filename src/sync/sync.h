@@ -126,8 +126,6 @@ class SyncModel {
   // Arithmetic of its own at the servers (members of Use::kRule), at the workers; null: none.
   virtual std::unique_ptr<ServerRule> make_server_rule() const { return nullptr; }
   virtual std::unique_ptr<WorkerRule> make_worker_rule() const { return nullptr; }
-  // Workers keep taking steps of their own, and push differences.
-  virtual bool local() const { return false; }
   virtual int64_t local_steps() const { return 1; }
   virtual bool wants_norms(int64_t /*round*/) const { return false; }
   virtual bool wants_product() const { return false; }

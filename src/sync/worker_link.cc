@@ -202,7 +202,6 @@ void WorkerLink::finish_push(GradientMessage header) {
   header.seq = current_.seq;
   header.version = current_.version;
   header.batch = current_.batch;
-  header.steps = current_.steps;
   header.buffer = grant_;
   header.waiting_seconds = take_waiting();
   comm_.locked([this] { current_seq_ = -1; });

@@ -64,8 +64,8 @@ class WorkerLink {
   // each float once.
   void begin_push(const AnswerMessage& answer);
   void push(size_t from, size_t to);
-  // Sends what is left of the gradient and the header. `header.seq`, version and buffer are filled
-  // in here.
+  // Sends what is left of the gradient and the header. `header.seq`, version, batch and buffer are
+  // filled in here.
   void finish_push(GradientMessage header);
   void give_up();  // in place of finish_push
   // The gradients have left: their memory may change.

@@ -7,6 +7,7 @@
 //          push  d_i = theta - theta_i
 // Server:  theta -= (1/N) sum_i d_i               which is the mean of the workers' weights
 // H = 1 without momentum is bsp. A round counts as H iterations.
+#include "src/sync/local_steps.h"
 #include "src/sync/models/counted_rounds.h"
 
 namespace kinet {
@@ -22,7 +23,9 @@ class LocalSgd : public CountedRounds {
     steps_ = params.get_int("local_steps");
     if (steps_ < 1) fail_at(params.where("local_steps"), "local_steps must be at least 1");
   }
-  bool local() const override { return true; }
+  std::unique_ptr<WorkerRule> make_worker_rule() const override {
+    return std::make_unique<LocalSteps>();
+  }
   int64_t local_steps() const override { return steps_; }
   std::string describe() const override { return fmt::format("{} steps between averages", steps_); }
 

@@ -1,0 +1,341 @@
+// Set-up, the loop, and the servers of a virtual run. Workers: virtual_run_workers.cc.
+#include "src/sim/virtual_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/math/vec.h"
+#include "src/sync/server_rank.h"
+#include "src/sync/sync_fields.h"
+
+namespace kinet {
+namespace {
+
+constexpr int kUpdatePasses = 5;  // g, theta, v read; theta, v written
+constexpr int kSumPasses = 3;
+constexpr int kPublishPasses = 2;
+constexpr int kNormPasses = 6;
+
+int64_t whole(double iteration) { return static_cast<int64_t>(std::floor(iteration)); }
+
+bool passed(int64_t interval, double before, double after) {
+  return interval > 0 && whole(before) / interval != whole(after) / interval;
+}
+
+// Sums of weights come out whole where they should be.
+double settled(double iteration) {
+  const double near = std::round(iteration);
+  return std::abs(iteration - near) < 1e-6 ? near : iteration;
+}
+
+}  // namespace
+
+VirtualRun::VirtualRun(Problem& problem, const VirtualSpec& spec, SolverObserver* observer)
+    : problem_(problem), spec_(spec), books_(spec_, observer), lanes_(spec.lanes) {}
+
+VirtualRun::~VirtualRun() = default;
+
+void VirtualRun::set_up() {
+  const Params solver = spec_.config->params(), sync = solver.message("sync_param");
+  KINET_CHECK(spec_.workers >= 1, "a virtual cluster needs at least one worker");
+  if (solver.message("lr_search_param").get_enum("method") != "none") {
+    fail_at(solver.where("lr_search_param"),
+            "a cluster profile knows no learning-rate search\nhint: leave lr_search_param away, or "
+            "--cluster");
+  }
+  servers_ = server_count(sync);
+  floats_ = problem_.floats();
+  bytes_ = (floats_ + problem_.buffers()) * sizeof(float);
+  const Params comm = solver.message("comm_param");
+  overlap_ = comm.get_bool("overlap");
+  bucket_ = static_cast<uint64_t>(comm.get_int("bucket_bytes"));
+  Diagnostics diagnostics;
+  policy_ = read_lr_policy(solver, diagnostics);
+  diagnostics.throw_if_any();
+  policy_.max_iter = spec_.end;
+
+  SyncSetup setup;
+  setup.workers = spec_.workers;
+  setup.momentum = solver.get_double("momentum");
+  setup.solver_type = solver.get_string("type");
+  model_ = make_sync_model(sync, setup);
+
+  weights_.resize(floats_ + problem_.buffers());
+  const std::span<float> all(weights_);
+  problem_.start(all.first(floats_), all.subspan(floats_));
+  ShardSetup shard;
+  shard.weights = all.first(floats_);
+  shard.segments = problem_.segments();
+  shard.solver_type = setup.solver_type;
+  shard.settings = read_rule(solver);
+  shard.clip = solver.get_double("clip_gradients");
+  shard.workers = spec_.workers;
+  history_.assign(
+      floats_ * static_cast<size_t>(make_optimizer(shard.solver_type, shard.settings)->histories()),
+      0.0F);
+  shard.history = history_;
+  std::unique_ptr<ServerRule> rule = model_->make_server_rule();
+  if (rule != nullptr) passes_ = rule->passes();
+  peers_.resize(spec_.workers);
+  for (int w = 0; w < spec_.workers; ++w) {
+    peers_[w].rule = model_->make_worker_rule();
+    if (peers_[w].rule == nullptr) continue;
+    RuleSetup known;
+    known.segments = shard.segments;
+    known.settings = shard.settings;
+    known.solver_type = shard.solver_type;
+    known.workers = spec_.workers;
+    peers_[w].rule->set_up(known, floats_);
+    shard.gradients = false;
+  }
+  shard_ = std::make_unique<Shard>(shard, std::move(rule));
+  link_ = std::make_unique<LinkModel>(spec_.cluster.link, servers_ + spec_.workers);
+  knows_ = {&problem_, spec_.workers, shard.clip,
+            [this](int64_t i) { return learning_rate(policy_, i); }};
+  model_->start_at(0, std::vector<int64_t>(spec_.workers, 0));
+  books_.start(problem_, solver, floats_);
+}
+
+bool VirtualRun::ended() const {
+  return !reason_.empty() || iteration_ >= static_cast<double>(spec_.end);
+}
+
+VirtualResult VirtualRun::run() {
+  set_up();
+  if (spec_.config->params().get_bool("test_initialization")) test();
+  for (int w = 0; w < spec_.workers; ++w) join(w);
+  for (const ClusterEvent& e : spec_.cluster.events) {
+    if (e.worker >= spec_.workers) continue;
+    at(e.at, [this, e] { e.kind == ClusterEvent::Kind::kJoin ? join(e.worker) : leave(e.worker); });
+  }
+  at(0, [this] { look(); });
+  while (!ended()) {
+    if (events_.empty()) {
+      KINET_CHECK(model_->live() == 0, "{} workers wait for each other at version {}",
+                  model_->live(), version_);
+      fail_with("no worker is left");
+      break;
+    }
+    if (events_.next_time() > spec_.max_seconds) {
+      now_ = spec_.max_seconds;
+      reason_ = "max_seconds";
+      break;
+    }
+    if (spec_.stop != nullptr && *spec_.stop) {
+      reason_ = "interrupted";
+      break;
+    }
+    now_ = events_.next_time();
+    events_.pop()();
+  }
+  if (reason_.empty()) reason_ = "max_iter";
+  if (!books_.result.diverged && tested_ != version_) test();
+  books_.finish(now_, iteration_, reason_);
+  VirtualResult out = std::move(books_.result);
+  out.weights.assign(weights_.begin(), weights_.begin() + static_cast<int64_t>(floats_));
+  return out;
+}
+
+void VirtualRun::fail_with(const std::string& reason) {
+  if (reason_.empty()) reason_ = reason;
+}
+
+void VirtualRun::join(int worker) {
+  Peer& peer = peers_[worker];
+  if (peer.alive) return;
+  ++peer.life;
+  peer.alive = true;
+  peer.waits_since = now_;
+  if (peer.life > 1) {
+    resets_.push_back(worker);
+    news_ += fmt::format("{}worker {} joins", news_.empty() ? "" : "; ", worker);
+  }
+  inbox_.push_back([this, worker] { model_->on_worker(worker, true); });
+  look();
+}
+
+void VirtualRun::leave(int worker) {
+  Peer& peer = peers_[worker];
+  if (!peer.alive) return;
+  peer.alive = false;
+  ++peer.life;
+  if (peer.computing != nullptr) {
+    if (peer.computing->task) lanes_.drop(peer.computing->task);
+    peer.next_batch += peer.computing->steps;
+    peer.computing = nullptr;
+  }
+  resets_.push_back(worker);
+  news_ += fmt::format("{}worker {} lost", news_.empty() ? "" : "; ", worker);
+  inbox_.push_back([this, worker] { model_->on_worker(worker, false); });
+  look();
+}
+
+// The servers have nothing else to do: they take what has come, and carry out what the model plans.
+void VirtualRun::look() {
+  if (looking_ || now_ < server_free_) return;
+  looking_ = true;
+  while (!ended()) {
+    while (!inbox_.empty()) {
+      const Call call = std::move(inbox_.front());
+      inbox_.pop_front();
+      call();
+    }
+    if (model_->live() == 0) break;
+    const std::optional<Plan> plan = model_->next(now_);
+    if (!plan) break;
+    const double cost = commit(*plan);
+    if (cost <= 0) continue;
+    server_free_ = now_ + cost;
+    at(server_free_, [this] { look(); });
+    break;
+  }
+  looking_ = false;
+}
+
+double VirtualRun::commit(const Plan& plan) {
+  double cost = 0;
+  const double before = iteration_;
+  for (const int worker : std::exchange(resets_, {})) shard_->forget_momentum(worker);
+  if (!plan.members.empty()) apply(plan, cost);
+  if (!plan.answer.empty() && servers_ > 0) {
+    cost += spec_.cluster.server.seconds(bytes_, kPublishPasses) / servers_;
+  }
+  for (const int worker : plan.answer) answer(worker, now_ + cost);
+  for (const int worker : plan.cancel) cancel(worker, now_ + cost);
+  model_->committed(plan);
+  books_.result.server_seconds += servers_ > 0 ? cost : 0;
+  if (plan.applies()) after_round(before);
+  return cost;
+}
+
+void VirtualRun::apply(const Plan& plan, double& cost) {
+  std::vector<PlanMember> members = plan.members;
+  std::sort(members.begin(), members.end(), [](const PlanMember& a, const PlanMember& b) {
+    return std::pair(a.worker, a.seq) < std::pair(b.worker, b.seq);
+  });
+  const bool applies = plan.applies();
+  std::vector<PushPtr> pushes;
+  std::vector<Shard::Member> shards;
+  std::vector<std::pair<double, const float*>> buffers;
+  double weight = 0, loss = 0;
+  int64_t samples = 0;
+  int passes = 0, fresh = 0;
+  const double iteration = iteration_;
+  for (const PlanMember& m : members) {
+    auto& held = peers_[m.worker].held;
+    const auto it =
+        std::find_if(held.begin(), held.end(), [&](const PushPtr& p) { return p->seq == m.seq; });
+    KINET_CHECK(it != held.end(), "push {} of worker {} is not there", m.seq, m.worker);
+    const PushPtr push = *it;
+    held.erase(it);
+    pushes.push_back(push);
+    if (!applies || m.use == Use::kDrop) {
+      if (!applies) dropped_.push_back(m);
+      continue;
+    }
+    shards.push_back({m, push->values.data(), push->norm_squared});
+    buffers.emplace_back(m.weight, push->values.data() + floats_);
+    weight += m.weight;
+    loss += m.weight * push->loss;
+    iteration_ += m.weight * static_cast<double>(push->steps);
+    samples += push->steps * problem_.batch_size();
+    fresh += m.use == Use::kFresh ? 1 : 0;
+    passes += m.use == Use::kRule ? passes_ : m.use == Use::kFresh ? kSumPasses : kUpdatePasses;
+    if (spec_.measure_gap) {
+      const auto n = static_cast<int64_t>(floats_);
+      double squares = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double d = double{weights_[i]} - double{(*push->at)[i]};
+        squares += d * d;
+      }
+      books_.gap(std::sqrt(squares / static_cast<double>(n)));
+    }
+  }
+  if (!applies) return;
+  if (fresh > 0) passes += kUpdatePasses;
+  const bool norms = model_->wants_norms(version_ + 1), product = model_->wants_product();
+  rate_ = learning_rate(policy_, whole(iteration));
+  const Shard::Mean mean = shard_->sum(shards, norms, product);
+  shard_->apply(shards, whole(iteration) + 1, rate_, mean.squared);
+  merge_buffers(buffers, std::span<float>(weights_).subspan(floats_));
+  iteration_ = settled(iteration_);
+  ++version_;
+  published_ = nullptr;
+  if (norms) passes += kNormPasses;
+  const ServerCosts& server = spec_.cluster.server;
+  if (servers_ > 0) {
+    cost += (server.per_push * static_cast<double>(shards.size()) + server.seconds(bytes_, passes) -
+             server.per_push) /
+            servers_;
+  } else {
+    cost += all_reduce_seconds() + server.seconds(bytes_, kUpdatePasses) - server.per_push;
+  }
+
+  RoundRecord r;
+  r.round = version_;
+  r.iteration = iteration_;
+  r.seconds = now_;
+  r.k = plan.k;
+  r.live = model_->live();
+  dropped_.insert(dropped_.begin(), plan.members.begin(), plan.members.end());
+  for (const PlanMember& m : dropped_) {
+    r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * rate_, use_name(m.use)});
+    r.dropped += m.use == Use::kDrop ? 1 : 0;
+  }
+  dropped_.clear();
+  r.terms = plan.terms;
+  r.loss = loss / weight;
+  r.note = plan.note;
+  if (!news_.empty()) r.note += (r.note.empty() ? "" : "; ") + std::exchange(news_, "");
+  RoundFacts facts;
+  facts.round = version_;
+  facts.iteration = iteration_;
+  facts.mean_known = mean.known;
+  facts.mean_squared = mean.squared;
+  facts.product_known = product && version_ > 1;
+  facts.product = mean.product;
+  facts.service_seconds = cost / static_cast<double>(members.size());
+  facts.rate = rate_;
+  facts.loss = r.loss;
+  facts.norms = norms;
+  if (norms) {
+    const Shard::Norms part = shard_->measure();
+    facts.momentum_norm = std::sqrt(part.momentum);
+    facts.weight_norm = std::sqrt(part.weights);
+    const double since = iteration_ - measured_at_;
+    facts.step_norm = since > 0 ? std::sqrt(part.moved) / since : 0;
+    measured_at_ = iteration_;
+  }
+  books_.round(std::move(r), samples, static_cast<int64_t>(shards.size()));
+  facts_ = facts;
+  last_loss_ = facts.loss;
+  last_norm_ = std::sqrt(mean.squared);
+}
+
+void VirtualRun::after_round(double before) {
+  model_->measured(facts_);
+  const Params solver = spec_.config->params();
+  if (passed(solver.get_int("display"), before, iteration_)) {
+    books_.display(whole(iteration_), now_, last_loss_, rate_, last_norm_);
+  }
+  if (passed(solver.get_int("test_interval"), before, iteration_)) test();
+  if (model_->finished()) fail_with("the model has finished");
+}
+
+// The clock does not see it: no strategy tests more than another.
+void VirtualRun::test() {
+  tested_ = version_;
+  const std::span<const float> all(weights_);
+  if (!vec().all_finite(static_cast<int64_t>(all.size()), all.data())) {
+    books_.result.diverged = true;
+    fail_with("weights that are not finite");
+    return;
+  }
+  const ProblemScore score = problem_.test(0, all.first(floats_), all.subspan(floats_));
+  books_.test(now_, iteration_, score);
+  if (score.accuracy >= spec_.stop_at) fail_with("the target is reached");
+}
+
+}  // namespace kinet
