@@ -202,6 +202,23 @@ TEST(Chart, PointsThatAreNotFiniteAreLeftOut) {
             1);
 }
 
+TEST(Chart, MoreSeriesThanColoursAreDashedAndNamedBelow) {
+  Chart chart{"Accuracy", "s", "%", {}, false};
+  for (int i = 0; i < 8; ++i) {
+    chart.series.push_back({fmt::format("strategy number {}", i), {{0, i}, {1, i + 1}}});
+  }
+  chart.series[2].band = {{0, 1, 3}, {1, 2, 40}, {2, NAN, 3}};
+  const std::string above = svg_chart(chart);
+  chart.legend_below = true;
+  const std::string below = svg_chart(chart);
+  EXPECT_EQ(count_of(below, "stroke-dasharray='7 4'"), 4);  // two curves, two entries
+  EXPECT_EQ(count_of(below, "fill-opacity"), 1);
+  EXPECT_EQ(count_of(below, ">40</text>"), 1);  // the axis covers the band
+  EXPECT_EQ(count_of(below, "nan"), 0);
+  EXPECT_EQ(count_of(above, "viewBox='0 0 760 300'"), 1);
+  EXPECT_EQ(count_of(below, "viewBox='0 0 760 300'"), 0);
+}
+
 TEST(Report, HasTheCurvesAndStandsAlone) {
   RunHistory history;
   history.begin(start_record());

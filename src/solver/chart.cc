@@ -20,6 +20,9 @@ constexpr double kLeft = 92, kRight = 16, kTop = 38, kBottom = 44;
 constexpr size_t kBuckets = 700;  // about one for each unit of width
 constexpr const char* kColors[] = {"#2563eb", "#dc6803", "#067647",
                                    "#7a5af8", "#c11574", "#475467"};
+constexpr const char* kDashes[] = {"", "7 4", "2 3"};
+constexpr double kLegendRow = 18;  // height of a row of a legend below the plot
+constexpr double kLetter = 6.6;    // width that a letter is taken to have
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -89,7 +92,30 @@ std::string grid(const Axes& axes) {
   return out;
 }
 
-std::string curve(const Axes& axes, const Series& series, const char* color) {
+const char* color_of(size_t index) { return kColors[index % std::size(kColors)]; }
+
+// stroke='...' and, beyond the colours, a dash.
+std::string stroke(size_t index) {
+  const size_t dash = std::min(index / std::size(kColors), std::size(kDashes) - 1);
+  std::string out = fmt::format("stroke='{}'", color_of(index));
+  if (dash > 0) out += fmt::format(" stroke-dasharray='{}'", kDashes[dash]);
+  return out;
+}
+
+// There along the upper edge, back along the lower one.
+std::string band(const Axes& axes, const Series& series, size_t index) {
+  std::string there, back;
+  for (const auto& [x, low, high] : series.band) {
+    if (!std::isfinite(x) || !std::isfinite(low) || !std::isfinite(high)) continue;
+    there += fmt::format("{}{:.1f} {:.1f}", there.empty() ? "M" : "L", axes.x(x), axes.y(high));
+    back = fmt::format("L{:.1f} {:.1f}", axes.x(x), axes.y(low)) + back;
+  }
+  if (there.empty()) return "";
+  return fmt::format("<path d='{}{}Z' fill='{}' fill-opacity='0.13'/>\n", there, back,
+                     color_of(index));
+}
+
+std::string curve(const Axes& axes, const Series& series, size_t index) {
   std::string path, dots;
   for (const auto& [x, y] : thin(series.points)) {
     if (series.steps && !path.empty()) path += fmt::format("H{:.1f}", axes.x(x));
@@ -98,23 +124,43 @@ std::string curve(const Axes& axes, const Series& series, const char* color) {
       dots += fmt::format(
           "<circle cx='{:.1f}' cy='{:.1f}' r='3' fill='{}'><title>{}: {:.6g} at {}"
           "</title></circle>",
-          axes.x(x), axes.y(y), color, escape_markup(series.name), y, tick_text(x));
+          axes.x(x), axes.y(y), color_of(index), escape_markup(series.name), y, tick_text(x));
     }
   }
-  return fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.8'/>{}\n", path, color,
+  return fmt::format("<path d='{}' fill='none' {} stroke-width='1.8'/>{}\n", path, stroke(index),
                      dots);
 }
 
-// Right-aligned above the plot, last series first; letters are taken to be 6.6 units wide.
+std::string legend_entry(const std::string& name, size_t index, double left, double baseline) {
+  return fmt::format(
+      "<line x1='{:.1f}' x2='{:.1f}' y1='{:.1f}' y2='{:.1f}' {} stroke-width='3'/>"
+      "<text x='{:.1f}' y='{:.1f}'>{}</text>\n",
+      left - 20, left - 6, baseline - 4.5, baseline - 4.5, stroke(index), left, baseline,
+      escape_markup(name));
+}
+
+// Right-aligned above the plot, last series first.
 std::string legend(const std::vector<Series>& series) {
   std::string out;
   double right = kWidth - kRight;
   for (size_t i = series.size(); i-- > 0;) {
-    const double left = right - 6.6 * static_cast<double>(series[i].name.size());
-    out += fmt::format("<text x='{:.1f}' y='20'>{}</text>", left, escape_markup(series[i].name));
-    out += fmt::format("<rect x='{:.1f}' y='14' width='14' height='3' fill='{}'/>\n", left - 20,
-                       kColors[i % std::size(kColors)]);
+    const double left = right - kLetter * text_columns(series[i].name);
+    out += legend_entry(series[i].name, i, left, 20);
     right = left - 34;
+  }
+  return out;
+}
+
+// From left to right in rows below the plot; their number goes to `rows`.
+std::string legend_below(const std::vector<Series>& series, int& rows) {
+  std::string out;
+  double left = kLeft + 20;
+  rows = series.empty() ? 0 : 1;
+  for (size_t i = 0; i < series.size(); ++i) {
+    const double width = kLetter * text_columns(series[i].name);
+    if (left + width > kWidth && left > kLeft + 20) left = kLeft + 20, ++rows;
+    out += legend_entry(series[i].name, i, left, kHeight + kLegendRow * (rows - 0.3));
+    left += width + 34;
   }
   return out;
 }
@@ -127,6 +173,9 @@ Axes make_axes(const Chart& chart) {
   for (const Series& series : chart.series) {
     for (const auto& point : series.points) {
       if (finite(point)) x.add(point.first), y.add(point.second);
+    }
+    for (const auto& [at, low, high] : series.band) {
+      if (std::isfinite(at + low + high)) x.add(at), y.add(low), y.add(high);
     }
   }
   if (x.empty()) return axes;
@@ -187,8 +236,11 @@ std::string escape_markup(const std::string& text) {
 }
 
 std::string svg_chart(const Chart& chart) {
-  std::string out = fmt::format("<svg viewBox='0 0 {} {}' role='img' aria-label='{}'>\n", kWidth,
-                                kHeight, escape_markup(chart.title));
+  int rows = 0;
+  const std::string below = chart.legend_below ? legend_below(chart.series, rows) : "";
+  std::string out =
+      fmt::format("<svg viewBox='0 0 {} {}' role='img' aria-label='{}'>\n", kWidth,
+                  kHeight + kLegendRow * (rows + (rows > 0 ? 0.3 : 0)), escape_markup(chart.title));
   out +=
       fmt::format("<text class='title' x='{}' y='20'>{}</text>\n", 8, escape_markup(chart.title));
   const Axes axes = make_axes(chart);
@@ -203,10 +255,9 @@ std::string svg_chart(const Chart& chart) {
   out +=
       fmt::format("<text transform='translate(14 {}) rotate(-90)' text-anchor='middle'>{}</text>\n",
                   (kTop + kHeight - kBottom) / 2, escape_markup(chart.y_label));
-  for (size_t i = 0; i < chart.series.size(); ++i) {
-    out += curve(axes, chart.series[i], kColors[i % std::size(kColors)]);
-  }
-  return out + legend(chart.series) + "</svg>\n";
+  for (size_t i = 0; i < chart.series.size(); ++i) out += band(axes, chart.series[i], i);
+  for (size_t i = 0; i < chart.series.size(); ++i) out += curve(axes, chart.series[i], i);
+  return out + (chart.legend_below ? below : legend(chart.series)) + "</svg>\n";
 }
 
 }  // namespace kinet
