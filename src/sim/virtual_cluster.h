@@ -30,7 +30,8 @@ struct VirtualSpec {
   std::shared_ptr<const SolverConfig> config;
   ClusterProfile cluster;
   int workers = 1;
-  int64_t end = 0;  // iterations (sums of the plans' weights)
+  int64_t end = 0;           // iterations (sums of the plans' weights)
+  int64_t schedule_end = 0;  // iterations that the schedule of the rate goes by; 0: end
   double max_seconds = std::numeric_limits<double>::infinity();  // virtual
   double stop_at = 2;  // test accuracy that ends the run; 2: none does
   int lanes = 1;       // threads that compute gradients

@@ -54,7 +54,7 @@ void VirtualRun::set_up() {
   Diagnostics diagnostics;
   policy_ = read_lr_policy(solver, diagnostics);
   diagnostics.throw_if_any();
-  policy_.max_iter = spec_.end;
+  policy_.max_iter = spec_.schedule_end > 0 ? spec_.schedule_end : spec_.end;
 
   SyncSetup setup;
   setup.workers = spec_.workers;
