@@ -13,6 +13,7 @@ namespace {
 
 struct Case {
   std::string name, sync;
+  double rate = 0.05;
 };
 
 const std::vector<Case>& cases() {
@@ -33,18 +34,31 @@ const std::vector<Case>& cases() {
       {"ordered", "model: 'momentum_k_sync' absorb: ORDERED k_rule: 'fixed' k: 2"},
       {"momentum", "model: 'momentum_k_sync' absorb: MOMENTUM k_rule: 'fixed' k: 2"},
       {"staleness", "model: 'momentum_k_sync' absorb: STALENESS k_rule: 'fixed' k: 2"},
-      {"drop", "model: 'momentum_k_sync' absorb: DROP k_rule: 'fixed' k: 2"}};
+      {"drop", "model: 'momentum_k_sync' absorb: DROP k_rule: 'fixed' k: 2"},
+      {"asgd", "model: 'asgd'", 0.5},  // no momentum
+      {"nag_asgd", "model: 'nag_asgd'"},
+      {"multi_asgd", "model: 'multi_asgd'"},
+      {"lwp", "model: 'lwp'"},
+      {"dc_asgd", "model: 'dc_asgd'"},
+      {"dc_asgd, adaptive", "model: 'dc_asgd' dc_adaptive: true"},
+      {"dana_zero", "model: 'dana_zero'"},
+      {"dana_zero of two servers", "model: 'dana_zero' servers: 2"},
+      {"dana_slim", "model: 'dana_slim'"},
+      {"dana_dc", "model: 'dana_dc'"},
+      {"staleness_aware", "model: 'staleness_aware'"},
+      {"gap_aware", "model: 'gap_aware'"},
+      {"yellowfin", "model: 'yellowfin'"}};
   return all;
 }
 
 class SyncModelsTest : public SolverTest {
  protected:
-  std::string text(const std::string& sync, int iterations = 60,
-                   const std::string& more = "") const {
+  std::string text(const std::string& sync, int iterations = 60, const std::string& more = "",
+                   double rate = 0.05) const {
     return solver_text(net(),
-                       fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: {} display: 10 "
+                       fmt::format("base_lr: {} momentum: 0.9 max_iter: {} display: 10 "
                                    "test_interval: 30 random_seed: 5 {} {} sync_param {{ {} }}",
-                                   iterations, kNoSnapshot, more, sync));
+                                   rate, iterations, kNoSnapshot, more, sync));
   }
   static int servers_of(const std::string& sync) {
     return sync.find("servers: 2") != std::string::npos ? 2 : 1;
@@ -70,7 +84,7 @@ TEST_P(EveryModel, EndsInTheSameLossBand) {
       run.servers = servers_of(c.sync);
       run.workers = workers;
       run.step_seconds = {0.01, 0.013, 0.03};
-      const auto ranks = run_sync(text(c.sync), run, options_);
+      const auto ranks = run_sync(text(c.sync, 60, "", c.rate), run, options_);
       for (const SyncRank& r : ranks) ASSERT_EQ(r.error, "");
       EXPECT_GE(ranks[0].end.iteration, 60);
       EXPECT_LT(ranks[0].end.iteration, 64);
