@@ -22,7 +22,7 @@ struct OrderKey {
 
 class EpochOrder {
  public:
-  EpochOrder(int64_t items, OrderKey key) : items_(items), key_(key) {}
+  EpochOrder(int64_t items, OrderKey key);
 
   int64_t items() const { return items_; }
   const OrderKey& key() const { return key_; }
@@ -35,8 +35,9 @@ class EpochOrder {
   const int64_t items_;
   const OrderKey key_;
   mutable std::mutex mutex_;
-  // The two epochs that batches in flight may straddle.
-  mutable std::pair<int64_t, std::shared_ptr<const Permutation>> recent_[2] = {{-1, {}}, {-1, {}}};
+  // At least the two epochs that batches in flight may straddle. Small sets keep more: whoever
+  // reads for workers that are epochs apart comes back to each.
+  mutable std::vector<std::pair<int64_t, std::shared_ptr<const Permutation>>> recent_;
 };
 
 }  // namespace kinet
