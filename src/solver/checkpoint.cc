@@ -14,21 +14,11 @@
 #include "src/base/text.h"
 #include "src/math/vec.h"
 #include "src/solver/solver_impl.h"
+#include "src/solver/starting_weights.h"
 
 namespace kinet {
 namespace fs = std::filesystem;
 namespace {
-
-// The files of "a, b", as a flag or a field gives them.
-std::vector<std::string> weight_files(const std::string& text, const Position& where) {
-  std::vector<std::string> files = split_list(text);
-  if (std::find(files.begin(), files.end(), "") != files.end()) {
-    fail_at(where, fmt::format("weights: \"{}\" holds an empty file name\nhint: several files are "
-                               "written \"a,b\"",
-                               text));
-  }
-  return files;
-}
 
 // Where a source stands that gave its batches without a break. Three counts of an int each may
 // give more than 64 bits hold.
@@ -167,19 +157,8 @@ void Solver::Impl::restore_positions(const Snapshot& state) {
 }
 
 void Solver::Impl::load_weights() {
-  std::vector<std::string>& files = weights;
-  for (const std::string& given : options.weights) {
-    for (const std::string& file : weight_files(given, {})) files.push_back(file);
-  }
-  if (files.empty()) {
-    const Params params = config->params();
-    for (const std::string& given : params.get_strings("weights")) {
-      for (const std::string& file : weight_files(given, params.where("weights"))) {
-        files.push_back(resolve_path(file, params.where("weights")));
-      }
-    }
-  }
-  for (const std::string& file : files) {
+  weights = starting_weights(*config, options.weights);
+  for (const std::string& file : weights) {
     observer.on_note(copy_weights(Model::read(file), *train).summary(file));
   }
 }
