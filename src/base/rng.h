@@ -21,8 +21,9 @@ enum class RngPurpose : uint32_t {
   kDropout = 4,  // a = layer, b = number of the sample in the run
   kDummy = 5,    // a = layer, b = pass, c = top
   kTest = 6,
-  kNetwork = 7,  // a = sender and receiver, b = packet, c = attempt (transport sim)
-  kClock = 8,    // a = task or machine, b = worker, c = gradient (kinet simulate)
+  kNetwork = 7,    // a = sender and receiver, b = packet, c = attempt (transport sim)
+  kClock = 8,      // a = task or machine, b = worker, c = gradient (kinet simulate)
+  kObjective = 9,  // a = what is drawn, b = worker, c = mini-batch (src/sim)
 };
 
 // A stable 64-bit hash of a name (FNV-1a, then mixed).

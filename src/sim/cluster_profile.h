@@ -7,16 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/link_model.h"
 #include "src/prototxt/fields.h"
+#include "src/sim/step_times.h"
 
 namespace kinet {
-
-// Seconds of one gradient (forward and backward of one mini-batch) of one worker.
-class StepTimes;
 
 struct ServerCosts {
   double per_push = 0;             // seconds beside the bytes: message handling, a kernel launch
@@ -40,19 +39,12 @@ struct ClusterProfile {
   ServerCosts server;
   std::vector<ClusterEvent> events;  // by time
 
-  // `seed`: of everything that is drawn. Throws Error with all that is wrong with the file.
-  static ClusterProfile load(const std::string& path, uint64_t seed);
+  // `seed`: of everything that is drawn. `set`: fields that win over the file, "compute.mean=0.1".
+  // Throws Error with all that is wrong with the file.
+  static ClusterProfile load(const std::string& path, uint64_t seed,
+                             const std::vector<std::string>& set = {});
   static const MessageType& fields();
   std::string describe() const;  // a line for people
-};
-
-// A pure function of (seed, worker, number of the gradient).
-class StepTimes {
- public:
-  virtual ~StepTimes() = default;
-  virtual double seconds(int worker, int64_t gradient) const = 0;
-  virtual double mean() const = 0;  // over workers and gradients; of a trace: of its lines
-  virtual std::string describe() const = 0;
 };
 
 }  // namespace kinet

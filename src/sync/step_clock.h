@@ -17,7 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "src/base/rng.h"
+
 namespace kinet {
+
+// What is drawn for a worker's times: a stream for each.
+enum class ClockStream : uint64_t { kTask, kMachine, kSlowDown, kTrace };
+Rng clock_rng(uint64_t seed, ClockStream stream, int worker, int64_t gradient = 0);
 
 class StepClock {
  public:
