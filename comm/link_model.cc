@@ -60,7 +60,8 @@ const MessageType& LinkModel::fields() {
       {"ideal", 0}, {"shm", 1}, {"fdr", 2}, {"qdr", 3}, {"ethernet_10g", 4}};
   static const MessageType kType{
       "link_model_param",
-      "The network of transport sim. A transmission of b bytes takes latency + message_overhead + "
+      "The network of transport sim and of modelled clusters. A transmission of b bytes takes "
+      "latency + message_overhead + "
       "b / bandwidth when it finds sender's and receiver's link idle; else it waits for them.",
       {enum_field("preset", kNames, "fdr",
                   "values of the fields that are not given: ideal (0 us, no limit), shm (0.5 us, "

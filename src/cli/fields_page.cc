@@ -12,6 +12,8 @@
 #include "src/base/text.h"
 #include "src/net/net_spec.h"
 #include "src/prototxt/fields.h"
+#include "src/sim/cluster_profile.h"
+#include "src/sim/quadratic_problem.h"
 #include "src/solver/solver.h"
 
 namespace kinet {
@@ -57,7 +59,8 @@ struct SharedMessages {
 SharedMessages find_shared() {
   SharedMessages shared;
   for (const MessageType* type :
-       {&SolverConfig::fields(), &comm_fields(), &net_fields(), &layer_fields()}) {
+       {&SolverConfig::fields(), &comm_fields(), &ClusterProfile::fields(), &objective_fields(),
+        &net_fields(), &layer_fields()}) {
     shared.count(type->fields);
   }
   const LayerRegistry& registry = LayerRegistry::instance();
@@ -162,6 +165,8 @@ std::vector<Section> all_sections() {
   add("solver", solver.help, solver.fields);
   add("comm_param", comm_fields().help, comm_fields().fields);
   out.back().also = "comm";
+  add("cluster", ClusterProfile::fields().help, ClusterProfile::fields().fields);
+  add("objective", objective_fields().help, objective_fields().fields);
   add("net", net_fields().help, net_fields().fields);
   add("layer", layer_fields().help, layer_fields().fields);
   const LayerRegistry& registry = LayerRegistry::instance();
@@ -203,8 +208,9 @@ constexpr const char* kHead = R"(# Model files: every field
 This page is the output of `kinet fields`; do not edit it. A file is checked against these
 declarations before anything is set up: an unknown field is an error that names the nearest known
 one. `a.b` stands for field `b` inside message `a { }`. An enum's value is written with or without
-quotes, or as its number. Sections: solver files, how workers talk, net files, fields of all layers, the
-layer types in alphabetical order, and messages that several of them use.
+quotes, or as its number. Sections: solver files, how workers talk, modelled clusters and
+synthetic objectives, net files, fields of all layers, the layer types in alphabetical order, and
+messages that several of them use.
 
 )";
 

@@ -34,6 +34,10 @@ class Problem {
   // the worker got them; updated.
   virtual double gradient(int lane, std::span<const float> weights, std::span<float> buffers,
                           int worker, int workers, int64_t batch, std::span<float> gradient) = 0;
+  // The loss of the same mini-batch at other weights, forward alone: a trial of a learning-rate
+  // search. What gradient() returns at the same weights.
+  virtual double loss(int lane, std::span<const float> weights, std::span<const float> buffers,
+                      int worker, int workers, int64_t batch) = 0;
   virtual ProblemScore test(int lane, std::span<const float> weights,
                             std::span<const float> buffers) = 0;
 };
