@@ -24,11 +24,12 @@ RoundRecord round_record(int64_t round) {
   r.seconds = 0.125 * static_cast<double>(round);
   r.k = 2;
   r.live = 4;
-  r.members = {{0, round, 0.25, 0, 0.1, "fresh"}, {3, round / 2, 0.25, 2, 1.0 / 3, "late"}};
+  r.members = {{0, round, 0.25, 0, 0.1, "fresh", 0.0125}, {3, round / 2, 0.25, 2, 1.0 / 3, "late"}};
   r.terms = {{"gap", 0.125}, {"noise", 3}};
   r.loss = 0.5;
   r.waiting = {0.025, 0, 0, 0.1};
   r.dropped = 1;
+  r.service = 0.0004;
   r.note = "a \"note\"";
   return r;
 }
@@ -42,6 +43,7 @@ void expect_equal(const RoundRecord& a, const RoundRecord& b) {
   EXPECT_EQ(a.terms, b.terms);
   EXPECT_EQ(a.waiting, b.waiting);
   EXPECT_EQ(a.dropped, b.dropped);
+  EXPECT_EQ(a.service, b.service);
   EXPECT_EQ(a.note, b.note);
   ASSERT_EQ(a.members.size(), b.members.size());
   for (size_t i = 0; i < a.members.size(); ++i) {
@@ -51,6 +53,7 @@ void expect_equal(const RoundRecord& a, const RoundRecord& b) {
     EXPECT_EQ(a.members[i].lag, b.members[i].lag);
     EXPECT_EQ(a.members[i].rate, b.members[i].rate);
     EXPECT_EQ(a.members[i].how, b.members[i].how);
+    EXPECT_EQ(a.members[i].seconds, b.members[i].seconds);
   }
 }
 
@@ -58,9 +61,9 @@ TEST(RoundLines, AreJsonAndCanBeReadBackBitForBit) {
   const RoundRecord r = round_record(7);
   const std::string line = round_line(r);
   EXPECT_EQ(line, R"({"type":"round","round":7,"iteration":3.5,"seconds":0.875,"k":2,"live":4,)"
-                  R"("loss":0.5,"members":[[0,7,0.25,0,0.1,"fresh"],)"
+                  R"("loss":0.5,"members":[[0,7,0.25,0,0.1,"fresh",0.0125],)"
                   R"([3,3,0.25,2,0.3333333333333333,"late"]],"terms":{"gap":0.125,"noise":3},)"
-                  R"("waiting":[0.025,0,0,0.1],"dropped":1,"note":"a \"note\""})");
+                  R"("waiting":[0.025,0,0,0.1],"dropped":1,"service":0.0004,"note":"a \"note\""})");
   EXPECT_TRUE(nlohmann::json::accept(line));
   const auto back = parse_round(line);
   ASSERT_TRUE(back);

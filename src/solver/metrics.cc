@@ -86,6 +86,7 @@ StartRecord start_from_json(const Json& j) {
   r.batch = j.value("batch", int64_t{0});
   r.iter_size = j.value("iter_size", int64_t{1});
   r.train_items = j.value("train_items", int64_t{0});
+  r.workers = j.value("workers", 1);
   return r;
 }
 
@@ -97,7 +98,9 @@ DisplayRecord display_from_json(const Json& j) {
   r.loss = to_number(j.value("loss", Json()));
   r.learning_rate = to_number(j.value("learning_rate", Json()));
   r.gradient_norm = to_number(j.value("gradient_norm", Json()));
+  r.iterations_per_second = to_number(j.value("iterations_per_second", Json()));
   r.images_per_second = to_number(j.value("images_per_second", Json()));
+  r.waiting_seconds = to_number(j.value("waiting_seconds", Json(0.0)));
   r.rate_multiplier = to_number(j.value("rate_multiplier", Json(1.0)));
   r.search_share = to_number(j.value("search_share", Json(0.0)));
   r.outputs = outputs_from_json(j);

@@ -72,11 +72,12 @@ struct FinishRecord {
 struct RoundRecord {
   struct Member {  // a gradient that went into it, or was dropped since the round before
     int worker = 0;
-    int64_t seq = 0;    // which of that worker's gradients
-    double weight = 0;  // with which it was applied
-    int lag = 0;        // versions between the weights it was computed on and these
-    double rate = 0;    // its worker's learning rate
-    std::string how;    // "fresh", "ordered", "drop", ...: what was done with it
+    int64_t seq = 0;     // which of that worker's gradients
+    double weight = 0;   // with which it was applied
+    int lag = 0;         // versions between the weights it was computed on and these
+    double rate = 0;     // its worker's learning rate
+    std::string how;     // "fresh", "ordered", "drop", ...: what was done with it
+    double seconds = 0;  // that a mini-batch of it took its worker; 0: not known
   };
   int64_t round = 0;
   double iteration = 0;  // after it; whole where every round is one
@@ -87,6 +88,7 @@ struct RoundRecord {
   double loss = 0;                                    // mean over the members
   std::vector<double> waiting;  // seconds each worker has waited since the last record
   int dropped = 0;              // late gradients dropped since the last record
+  double service = 0;           // seconds that the first server needed for it; 0: not known
   std::string note;             // what else there is to say of it
 };
 

@@ -31,8 +31,13 @@ T whole(const Json& record, const char* name) {
 }
 
 RoundRecord::Member member_of(const Json& j) {
-  return {j.at(0).get<int>(), j.at(1).get<int64_t>(), number(j.at(2)),
-          j.at(3).get<int>(), number(j.at(4)),        j.at(5).get<std::string>()};
+  return {.worker = j.at(0).get<int>(),
+          .seq = j.at(1).get<int64_t>(),
+          .weight = number(j.at(2)),
+          .lag = j.at(3).get<int>(),
+          .rate = number(j.at(4)),
+          .how = j.at(5).get<std::string>(),
+          .seconds = j.size() > 6 ? number(j.at(6)) : 0};
 }
 
 RoundRecord round_of(const Json& j) {
@@ -48,6 +53,7 @@ RoundRecord round_of(const Json& j) {
   for (const auto& [name, value] : terms.items()) r.terms.emplace_back(name, number(value));
   for (const Json& seconds : waiting) r.waiting.push_back(number(seconds));
   r.dropped = whole<int>(j, "dropped");
+  r.service = j.contains("service") ? number(j["service"]) : 0;
   r.note = j.value("note", "");
   return r;
 }
@@ -61,8 +67,9 @@ std::string round_line(const RoundRecord& r) {
   out += R"(,"members":[)";
   for (size_t i = 0; i < r.members.size(); ++i) {
     const RoundRecord::Member& m = r.members[i];
-    out += fmt::format("{}[{},{},{},{},{},{}]", i > 0 ? "," : "", m.worker, m.seq, exact(m.weight),
+    out += fmt::format("{}[{},{},{},{},{},{}", i > 0 ? "," : "", m.worker, m.seq, exact(m.weight),
                        m.lag, exact(m.rate), quoted(m.how));
+    out += m.seconds > 0 ? "," + shown(m.seconds) + "]" : "]";
   }
   out += "]";
   if (!r.terms.empty()) {
@@ -78,6 +85,7 @@ std::string round_line(const RoundRecord& r) {
     out += "]";
   }
   if (r.dropped != 0) out += fmt::format(R"(,"dropped":{})", r.dropped);
+  if (r.service > 0) out += R"(,"service":)" + shown(r.service);
   if (!r.note.empty()) out += R"(,"note":)" + quoted(r.note);
   return out + "}";
 }

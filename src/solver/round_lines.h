@@ -4,9 +4,9 @@
 // (`--replay`) applies them again; what is only looked at has six digits.
 //
 //   {"type":"round","round":7,"iteration":3.5,"seconds":1.25,"k":2,"live":4,"loss":0.53,
-//    "members":[[0,8,0.25,0,0.01,"fresh"],[3,5,0.25,2,0.01,"late"]],
-//    "terms":{"gap":0.1},"waiting":[0.1,0,0,0.02],"dropped":1,"note":"..."}
-//   members: [worker, seq, weight, lag, rate, how]
+//    "members":[[0,8,0.25,0,0.01,"fresh",0.0125],[3,5,0.25,2,0.01,"late",0.03]],
+//    "terms":{"gap":0.1},"waiting":[0.1,0,0,0.02],"dropped":1,"service":0.0004,"note":"..."}
+//   members: [worker, seq, weight, lag, rate, how, seconds of a mini-batch where they are known]
 // Thread safety: pure functions.
 #pragma once
 

@@ -304,14 +304,16 @@ void Solver::Impl::tell_round(const LeadRound& round) {
   r.live = round.live;
   for (const auto* members : {&round.plan.members, &round.dropped}) {
     for (const PlanMember& m : *members) {
-      r.members.push_back(
-          {m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate, use_name(m.use)});
+      const auto took = round.seconds.find({m.worker, m.seq});
+      r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate,
+                           use_name(m.use), took == round.seconds.end() ? 0 : took->second});
     }
   }
   r.terms = round.plan.terms;
   r.loss = round.loss;
   r.waiting = side->lead->take_waiting();
   r.dropped = side->lead->take_dropped();
+  r.service = round.service;
   r.note = round.plan.note;
   observer.on_round(r);
 }

@@ -19,6 +19,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +65,9 @@ struct LeadRound {
   int live = 0;
   Plan plan;
   std::vector<PlanMember> dropped;  // by plans of their own, since the round before
+  double service = 0;               // seconds that this server needed for it
+  // What a mini-batch of each gradient took its worker: (worker, seq) of plan and dropped.
+  std::map<std::pair<int, int64_t>, double> seconds;
 };
 
 class Lead {
@@ -162,10 +166,11 @@ class Lead {
   bool held_ = false;
   bool begun_ = false;  // the workers that the run begins with are there
   int bad_in_a_row_ = 0, dropped_ = 0;
-  std::vector<PlanMember> dropped_members_;  // since the last round
-  std::string last_lost_;                    // worker, with why
-  std::vector<int32_t> resets_;              // workers whose momentum goes with the next plan
-  std::vector<std::string> news_;            // of workers, for the note of the next round
+  std::vector<PlanMember> dropped_members_;            // since the last round
+  std::map<std::pair<int, int64_t>, double> seconds_;  // as LeadRound's
+  std::string last_lost_;                              // worker, with why
+  std::vector<int32_t> resets_;    // workers whose momentum goes with the next plan
+  std::vector<std::string> news_;  // of workers, for the note of the next round
   int lost_handler_ = 0;
 
   struct Share {

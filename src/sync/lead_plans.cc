@@ -118,6 +118,8 @@ void Lead::account(const Command& command, const Plan& plan) {
     }
     books_[m.plan.worker].first_unused = g->batch + g->steps;
     books_[m.plan.worker].search = g->search;
+    seconds_[{m.plan.worker, m.plan.seq}] =
+        g->compute_seconds / static_cast<double>(std::max<int64_t>(1, g->steps));
     pushed.erase(g);
   }
   if (command.head.applies == 0) return;
@@ -130,6 +132,7 @@ void Lead::account(const Command& command, const Plan& plan) {
   round_.live = model_.live();
   round_.plan = plan;
   round_.dropped = std::exchange(dropped_members_, {});
+  round_.seconds = std::exchange(seconds_, {});
   for (const std::string& text : std::exchange(news_, {})) {
     round_.plan.note += (round_.plan.note.empty() ? "" : "; ") + text;
   }
@@ -137,6 +140,7 @@ void Lead::account(const Command& command, const Plan& plan) {
 
 void Lead::report(const Command& command, const ServerRank::Result& result, double service) {
   round_.gradient_norm = std::sqrt(result.mean_squared);
+  round_.service = service;
   RoundFacts facts;
   facts.round = round_.number;
   facts.iteration = iteration_;
