@@ -42,14 +42,13 @@ class NetProblemTest : public SolverTest {
 };
 
 // A real solver that is worker `worker` of `workers`, alone, step by step: after each its gradient
-// arena holds the mean, which for powers of two is an exact multiple of the sum.
-void expect_same_gradients(const std::string& text, NetProblem& problem, int worker, int workers,
-                           int iter_size) {
+// arena holds the mean over all, which for powers of two is an exact multiple of its own.
+void expect_same_gradients(const std::string& text, NetProblem& problem, int worker, int workers) {
   SolverOptions options;
   options.worker = worker;
   options.workers = workers;
   TestRun run(text, options);
-  const auto parts = static_cast<float>(workers * iter_size);
+  const auto parts = static_cast<float>(workers);
   std::vector<float> gradient(problem.floats());
   for (int64_t batch = 0; batch < 8; ++batch) {
     const auto arena = run.solver->train_net().parameter_arena();
@@ -67,11 +66,11 @@ void expect_same_gradients(const std::string& text, NetProblem& problem, int wor
 
 TEST_F(NetProblemTest, GradientsAreThoseOfARealWorker) {
   NetProblem p = problem(text(), 4);
-  expect_same_gradients(text(), p, 0, 4, 1);
-  expect_same_gradients(text(), p, 3, 4, 1);
+  expect_same_gradients(text(), p, 0, 4);
+  expect_same_gradients(text(), p, 3, 4);
   const std::string twice = text("iter_size: 2");
   NetProblem q = problem(twice, 2);
-  expect_same_gradients(twice, q, 1, 2, 2);
+  expect_same_gradients(twice, q, 1, 2);
   EXPECT_EQ(q.batch_size(), 8);
 }
 
@@ -79,7 +78,7 @@ TEST_F(NetProblemTest, AFixedGlobalBatchIsDividedAsInARealRun) {
   const std::string fixed = text("sync_param { fixed_global_batch: true }");
   NetProblem p = problem(fixed, 2);
   EXPECT_EQ(p.batch_size(), 2);
-  expect_same_gradients(fixed, p, 1, 2, 1);
+  expect_same_gradients(fixed, p, 1, 2);
   std::vector<float> weights(p.floats()), buffers(p.buffers()), gradient(p.floats());
   EXPECT_CONTAINS(message_of([&] { p.gradient(0, weights, buffers, 0, 3, 0, gradient); }),
                   "divided among 2 workers, not 3");

@@ -188,7 +188,9 @@ double NetProblem::gradient(int lane_number, std::span<const float> weights,
     sum += one;
   }
   const std::span<const float> made = lane.train->gradient_arena();
-  std::copy(made.begin(), made.end(), gradient.begin());
+  const auto scale = 1 / static_cast<float>(iter_size_);
+  std::transform(made.begin(), made.end(), gradient.begin(),
+                 [scale](float g) { return scale * g; });
   std::copy_n(lane.buffers.data(), buffers.size(), buffers.begin());
   return sum / static_cast<double>(iter_size_);
 }

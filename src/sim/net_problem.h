@@ -2,8 +2,8 @@
 // training, without a worker's memory for each worker.
 //
 // Mini-batch b of worker w of N has the items, the random numbers and the bits of
-// `kinet train --threads 1` with N workers (src/solver/worker.cc); gradient() is the sum over
-// iter_size micro-batches, as a worker sends it, and the loss their mean. A lane has the train net
+// `kinet train --threads 1` with N workers (src/solver/worker.cc); gradient and loss are means
+// over iter_size micro-batches. A lane has the train net
 // and the test nets, and one thread; a worker has nothing here. Data are read when they are asked
 // for (prefetch 0), since a lane jumps from worker to worker.
 // Memory: weights on 64-byte boundaries are read where they lie, others are copied.
