@@ -102,6 +102,7 @@ struct SyncSetup {
   int workers = 1;
   double momentum = 0;  // of the solver file
   std::string solver_type = "SGD";
+  size_t floats = 0;  // parameters of the net; 0: not known
 };
 
 class SyncModel {

@@ -5,6 +5,7 @@
 #include "src/base/text.h"
 #include "src/sync/dana_fields.h"
 #include "src/sync/k_controller.h"
+#include "src/sync/local_fields.h"
 #include "src/sync/sync.h"
 
 namespace kinet {
@@ -33,8 +34,8 @@ MessageType make_sync_fields() {
                    "asp, ssp and the models whose pushes are applied one by one: the part of an "
                    "iteration that a push is; 0: 1/N, so that N pushes are one; 1: each push is an "
                    "iteration at the full rate, as the papers of that family have it"),
-       uint_field("local_steps", "8", "local_sgd: steps between two averages"),
-       float_field("ada_interval", "60", "ada_sync: seconds between two looks at the loss"),
+       float_field("ada_interval", "60",
+                   "ada_sync, ada_comm: seconds between two looks at the loss"),
        uint_field("max_bad", "10",
                   "non-finite gradients in a row, over all workers, that end the run; each is "
                   "dropped and counted"),
@@ -51,6 +52,7 @@ MessageType make_sync_fields() {
     if (type.find(field.name) == nullptr) type.fields.push_back(field);
   }
   for (const Field& field : dana_fields()) type.fields.push_back(field);
+  for (const Field& field : local_fields()) type.fields.push_back(field);
   return type;
 }
 

@@ -17,7 +17,10 @@ class EachPush : public SyncModel {
   std::optional<Plan> decide(double now) override;
   virtual Use use() const { return Use::kRule; }
   // Part of an iteration that a push is: push_weight, or 1 / live workers.
-  double weight() const { return push_weight_ > 0 ? push_weight_ : 1.0 / std::max(1, live()); }
+  virtual double weight() const {
+    return push_weight_ > 0 ? push_weight_ : 1.0 / std::max(1, live());
+  }
+  double push_weight() const { return push_weight_; }  // 0: not given
 
  private:
   double push_weight_ = 0;
