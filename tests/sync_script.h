@@ -39,13 +39,13 @@ class SyncScript {
   using Plans = std::vector<std::string>;
 
   explicit SyncScript(const std::string& fields, int workers, double momentum = 0.9,
-                      const std::string& type = "SGD")
+                      const std::string& type = "SGD", size_t floats = 0)
       : workers_(workers) {
     Diagnostics diagnostics;
     node_ = parse_prototxt(fields, "s.prototxt", diagnostics);
     validate(node_, sync_fields(), "sync_param", diagnostics);
     diagnostics.throw_if_any();
-    model_ = make_sync_model(Params(&node_, &sync_fields()), {workers, momentum, type});
+    model_ = make_sync_model(Params(&node_, &sync_fields()), {workers, momentum, type, floats});
     worker_.resize(workers);
     model_->start_at(0, std::vector<int64_t>(workers, 0));
   }
@@ -54,6 +54,7 @@ class SyncScript {
   double now = 0;
   double loss = 1, seconds = 1;  // of what is pushed
   double norm_squared = 1, mean_squared = 0.5, momentum_norm = 0, step_norm = 0, rate = 0.01;
+  double service = 0;
 
   // All workers begin.
   Plans start() {
@@ -155,6 +156,7 @@ class SyncScript {
     facts.mean_squared = mean_squared;
     facts.rate = rate;
     facts.loss = loss;
+    facts.service_seconds = service;
     facts.norms = model_->wants_norms(facts.round);
     facts.momentum_norm = momentum_norm;
     facts.step_norm = step_norm;

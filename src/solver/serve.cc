@@ -41,7 +41,7 @@ void Solver::Impl::become_server(Communicator& communicator) {
   s.layout.check();
   const size_t begin = s.layout.begin(options.server), end = s.layout.end(options.server);
   const std::span<float> weights = train->parameter_arena().subspan(begin, end - begin);
-  s.model = make_sync_model(sync, {options.workers, momentum(), type});
+  s.model = make_sync_model(sync, {options.workers, momentum(), type, s.layout.floats});
   if (!options.replay.empty()) follow_log();
   ShardSetup setup;
   setup.weights = weights;

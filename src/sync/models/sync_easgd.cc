@@ -6,9 +6,9 @@
 //   level 2   the same, where the paper moves the center from the host to a device, so that weights
 //             go between devices. Nothing else changes, and servers of kinet have no device: on a
 //             virtual cluster it is the profile that says what such a link costs.
-//   level 3   weights leave before their gradients are computed, which hides the way up behind
-//             them. The paper hides the way down as well; here it is not, as an answer follows the
-//             last gradient of a round, whose loss and soundness the server waits for.
+//   level 3   weights leave before their gradients are computed, so that the exchange, up and down,
+//             hides behind the computation. The loss that goes with them is that of the step
+//             before.
 // All levels give the same bits. Weights leave early with `easgd_period: 1` only: with more steps
 // they are not known until the last. beta = 1 and no gradients is plain averaging.
 #include "src/sync/elastic.h"
