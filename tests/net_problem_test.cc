@@ -42,13 +42,14 @@ class NetProblemTest : public SolverTest {
 };
 
 // A real solver that is worker `worker` of `workers`, alone, step by step: after each its gradient
-// arena holds the mean over all, which for powers of two is an exact multiple of its own.
-void expect_same_gradients(const std::string& text, NetProblem& problem, int worker, int workers) {
+// arena holds the sum over micro-batches, which for two is an exact multiple of the mean.
+void expect_same_gradients(const std::string& text, NetProblem& problem, int worker, int workers,
+                           int iter_size = 1) {
   SolverOptions options;
   options.worker = worker;
   options.workers = workers;
   TestRun run(text, options);
-  const auto parts = static_cast<float>(workers);
+  const auto parts = static_cast<float>(iter_size);
   std::vector<float> gradient(problem.floats());
   for (int64_t batch = 0; batch < 8; ++batch) {
     const auto arena = run.solver->train_net().parameter_arena();
@@ -59,8 +60,8 @@ void expect_same_gradients(const std::string& text, NetProblem& problem, int wor
     const double loss = problem.gradient(0, weights, buffers, worker, workers, batch, gradient);
     EXPECT_EQ(loss, run.solver->loss());
     EXPECT_TRUE(std::equal(buffers.begin(), buffers.end(), statistics.begin()));
-    const auto mean = run.solver->train_net().gradient_arena();
-    for (size_t i = 0; i < gradient.size(); ++i) ASSERT_EQ(gradient[i], mean[i] * parts) << i;
+    const auto sum = run.solver->train_net().gradient_arena();
+    for (size_t i = 0; i < gradient.size(); ++i) ASSERT_EQ(gradient[i] * parts, sum[i]) << i;
   }
 }
 
@@ -70,7 +71,7 @@ TEST_F(NetProblemTest, GradientsAreThoseOfARealWorker) {
   expect_same_gradients(text(), p, 3, 4);
   const std::string twice = text("iter_size: 2");
   NetProblem q = problem(twice, 2);
-  expect_same_gradients(twice, q, 1, 2);
+  expect_same_gradients(twice, q, 1, 2, 2);
   EXPECT_EQ(q.batch_size(), 8);
 }
 
