@@ -165,6 +165,23 @@ TEST_F(SyncResumeTest, VirtualTimeRepeatsAdaptiveRuns) {
   }
 }
 
+// Rules of models: momenta at the server go on, what they have measured beside does not and is
+// said.
+TEST_F(SyncResumeTest, RulesGoOn) {
+  SyncRun one;
+  one.workers = 1;
+  for (const std::string model : {"asgd", "nag_asgd", "multi_asgd", "lwp", "dc_asgd"}) {
+    expect_resume_law("model: '" + model + "'", one);
+  }
+  for (const std::string model : {"gap_aware", "yellowfin", "dana_zero"}) {
+    SCOPED_TRACE(model);
+    const End first = train("first", "model: '" + model + "'", one, 5);
+    const End end = train("second", "model: '" + model + "'", one, 10, first.state);
+    EXPECT_EQ(end.seen.finishes.at(0).iteration, 10);
+    EXPECT_EQ(end.seen.has_note("does not hold"), model != "dana_zero");
+  }
+}
+
 TEST_F(SyncResumeTest, RatesOfWorkersGoOn) {
   SyncRun run;
   run.workers = 2;

@@ -144,6 +144,9 @@ void Solver::Impl::restore_sync() {
                             : fmt::format("{} with {} workers", saved.model, saved.workers.size()),
         iteration));
   }
+  if (!resumed_from.empty() && !s.shard->not_saved().empty()) {
+    observer.on_note(fmt::format("{} does not hold {}", resumed_from, s.shard->not_saved()));
+  }
   s.lead->start_at(start, saved.round, batches);
 }
 

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/optim/optimizer.h"
@@ -63,6 +64,10 @@ class Shard {
   }
   void publish(std::span<float> out) const;
   void sent(int worker, std::span<const float> what);
+  // What the model's rule has measured that is in no snapshot; "": nothing.
+  std::string not_saved() const {
+    return own_arithmetic_ == nullptr ? "" : own_arithmetic_->not_saved();
+  }
 
   // Squares of the norms that rules for k ask for, of this slice.
   struct Norms {

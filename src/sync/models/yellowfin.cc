@@ -100,7 +100,7 @@ class YellowFinRule : public MomentumRule {
   }
   int passes() const override { return kStepPasses + 5 + decay_passes(); }
   std::string not_saved() const override {
-    return "what yellowfin has measured: it begins anew, with its slow start";
+    return "what yellowfin has measured, which begins anew with its slow start";
   }
 
  private:
