@@ -6,6 +6,7 @@
 #include "src/base/rng.h"
 #include "src/optim/optimizer.h"
 #include "tests/rule_run.h"
+#include "tests/sync_script.h"
 
 namespace kinet {
 namespace {
@@ -198,6 +199,33 @@ TEST(DanaFamily, AGradientOutlivesItsWorker) {
   run.forget(0);
   run.push(0, {2}, 0.1);
   EXPECT_NEAR(run.theta[0], 0.9 - 0.1 * (2 + 4 * -0.1), 1e-6);
+}
+
+// Models whose pushes are applied one by one: whose rule it is, and what a push weighs.
+TEST(EachPushModels, AreAppliedAtOnceByTheirRules) {
+  for (const std::string model : {"asgd", "nag_asgd", "multi_asgd", "lwp", "dc_asgd", "dana_zero",
+                                  "dana_dc", "staleness_aware", "gap_aware", "yellowfin"}) {
+    SyncScript s("model: '" + model + "'", 4);
+    s.start();
+    EXPECT_EQ(s.push(2), (SyncScript::Plans{"rule 2.0*0.25 ->2"})) << model;
+    EXPECT_EQ(s.push(0), (SyncScript::Plans{"rule 0.0*0.25~1 ->0"})) << model;
+    EXPECT_NE(s.model().make_server_rule(), nullptr);
+    EXPECT_EQ(s.model().make_worker_rule(), nullptr);
+  }
+  SyncScript slim("model: 'dana_slim'", 4);
+  slim.start();
+  EXPECT_EQ(slim.push(2), (SyncScript::Plans{"difference 2.0*0.25 ->2"}));
+  EXPECT_NE(slim.model().make_worker_rule(), nullptr);
+}
+
+TEST(EachPushModels, AWeightOfOneIsAnIteration) {
+  for (const std::string model : {"asp", "ssp", "dana_zero", "dana_slim"}) {
+    SyncScript s("push_weight: 1 model: '" + model + "'", 4);
+    s.start();
+    EXPECT_NE(s.push(2).at(0).find("2.0*1 ->2"), std::string::npos) << model;
+    s.push(1);
+    EXPECT_DOUBLE_EQ(s.iteration, 2) << model;
+  }
 }
 
 std::string refusal(const std::string& sync, const std::string& type = "SGD") {

@@ -287,6 +287,8 @@ const std::vector<std::string>& every_model() {
   static const std::vector<std::string> all{
       "model: 'bsp'",
       "model: 'asp'",
+      "model: 'dana_zero'",
+      "model: 'dana_slim' push_weight: 0.5",
       "model: 'ssp' bound: 0",
       "model: 'ssp' bound: 2",
       "model: 'k_sync' variant: K_SYNC",

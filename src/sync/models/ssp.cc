@@ -5,27 +5,26 @@
 //            a worker at clock c (gradients pushed) goes on while  c - min_j c_j <= s
 // Invariant: a worker at clock c is given weights that hold every gradient of clock c - s - 1 or
 //   before.
-// With weight 1/N, N pushes make one iteration, as one round of bsp does; the solver's momentum is
-// the server's, applied at every push. s = 0 is a barrier without the common update.
-// A worker that joins takes the lowest clock of the live ones.
+// With weight 1/N, N pushes make one iteration, as one round of bsp does (push_weight: 1: each is
+// one); the solver's momentum is the server's, applied at every push. s = 0 is a barrier without
+// the common update. A worker that joins takes the lowest clock of the live ones.
 #include <algorithm>
 
-#include "src/sync/sync.h"
+#include "src/sync/models/each_push.h"
 
 namespace kinet {
 namespace {
 
-class StaleSynchronous : public SyncModel {
+class StaleSynchronous : public EachPush {
  public:
   static SyncType describe_type() {
     return {"ssp", "gradients are applied as they come; nobody is more than `bound` ahead"};
   }
   void set_up(const Params& params, const SyncSetup& setup) override {
-    SyncModel::set_up(params, setup);
+    EachPush::set_up(params, setup);
     bound_ = params.get_int("bound");
     clock_.assign(setup.workers, 0);
   }
-  int k() const override { return 1; }
   std::string describe() const override { return fmt::format("staleness bound {}", bound_); }
   std::vector<double> state() const override { return {clock_.begin(), clock_.end()}; }
   void restore(const std::vector<double>& state) override {
@@ -38,7 +37,7 @@ class StaleSynchronous : public SyncModel {
     const Gradient& g = held().front();
     Plan plan;
     plan.k = 1;
-    plan.members.push_back(member(g, 1.0 / std::max(1, live()), Use::kFresh));
+    plan.members.push_back(member(g, weight(), Use::kFresh));
     const bool go_on = alive(g.worker) && waiting(g.worker) && within_bound(g.worker);
     // With a bound the others' gradients come first: who goes on sees all that it waited for.
     if (go_on && (bound_ < 0 || held().size() == 1)) plan.answer.push_back(g.worker);
