@@ -170,7 +170,8 @@ Terms begin(const Vector& theta) {
 const Vector kStart{1, -2, 0.5, 3};
 
 // 60 pushes; `rate` may change where the rule corrects its momentum for it.
-void play(const Published& p, const std::string& more, const std::function<double(int)>& rate) {
+void play(const Published& p, const std::string& more, const std::function<double(int)>& rate,
+          double weight = 1) {
   SCOPED_TRACE(p.sync + more);
   RuleRunSetup setup;
   setup.workers = kWorkers;
@@ -183,7 +184,7 @@ void play(const Published& p, const std::string& more, const std::function<doubl
     const Event e = stream.next(n, rate(n));
     p.push(terms, e);
     ++terms.updates;
-    run.push(e.worker, floats(e.g), e.eta, 1, e.lag);
+    run.push(e.worker, floats(e.g), e.eta / weight, weight, e.lag);
     terms.sent[e.worker] = p.answer ? p.answer(terms, e.eta) : terms.theta;
     expect_near(run.theta, terms.theta, 2e-5);
     expect_near(run.answer(e.worker, e.eta), terms.sent[e.worker], 2e-5);
@@ -192,7 +193,12 @@ void play(const Published& p, const std::string& more, const std::function<doubl
 }
 
 TEST(DanaFamily, RulesAreThePublishedEquations) {
-  for (const Published& p : published()) play(p, "", [](int) { return kLargestRate; });
+  for (const Published& p : published()) {
+    for (const double weight : {1.0, 0.25}) {  // only its product with the rate counts
+      play(
+          p, "", [](int) { return kLargestRate; }, weight);
+    }
+  }
 }
 
 // With momentum correction the rate may change, and the rate outside of the momentum is still what
