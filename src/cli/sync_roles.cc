@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/solver/replay_log.h"
 #include "src/sync/sync.h"
 #include "src/sync/sync_fields.h"
@@ -46,8 +47,8 @@ void check(const SolverConfig& config, const SyncRoles& roles) {
 
 void add_sync_flag(CLI::App& app, std::string& model) {
   app.add_option("--sync", model,
-                 "synchronisation model: bsp, asp, ssp, k_sync, backup_workers, local_sgd, "
-                 "ada_sync, momentum_k_sync [bsp]");
+                 fmt::format("synchronisation model (docs/synchronisation.md): {} [bsp]",
+                             join(SyncRegistry::instance().names(), ", ")));
 }
 
 void apply_sync_flag(const std::string& model, SolverOptions& options) {
