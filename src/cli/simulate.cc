@@ -28,6 +28,7 @@
 #include "src/cli/options.h"
 #include "src/cli/rank_session.h"
 #include "src/cli/signals.h"
+#include "src/cli/simulate_cluster.h"
 #include "src/cli/slow_flag.h"
 #include "src/cli/sync_roles.h"
 #include "src/cli/train_parts.h"
@@ -42,7 +43,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostWorkers = 1024;
+constexpr int kMostWorkers = 1024, kMostVirtual = 65536;
 constexpr double kPatience = 3600;  // real seconds that ranks wait for one that computes
 
 // What the threads share.
@@ -72,14 +73,29 @@ class Simulate : public Command {
  public:
   static CommandType describe() {
     return {"simulate", "train in virtual time: real gradients, modelled time",
-            "kinet simulate models/lenet/solver.prototxt --workers 4 --set max_iter=100"};
+            "kinet simulate models/lenet/solver.prototxt --workers 4 --set max_iter=100\n"
+            "  kinet simulate models/lenet/solver.prototxt --workers 16 --sync momentum_k_sync "
+            "--cluster models/clusters/fdr_gpu.prototxt"};
   }
 
   void configure(CLI::App& app) override {
-    app.add_option("SOLVER", solver_, "solver file (.prototxt)")->required();
-    app.add_option("--workers", workers_, "workers, each a thread of this process")
-        ->required()
-        ->check(CLI::Range(2, kMostWorkers));
+    app.add_option("SOLVER", solver_, "solver file (.prototxt)");
+    app.add_option("--workers", workers_,
+                   "workers: each a thread of this process, or with --cluster of a virtual cluster")
+        ->check(CLI::Range(1, kMostVirtual));
+    app.add_option("--cluster", cluster_.cluster,
+                   "train on this virtual cluster (models/clusters/*.prototxt): same models and "
+                   "arithmetic, no communicator; thousands of workers");
+    app.add_option("--cluster-set", cluster_.cluster_set,
+                   "a field of the profile that wins over the file: compute.mean=0.1")
+        ->allow_extra_args(false);
+    app.add_option("--objective", cluster_.objective,
+                   "with --cluster: a function to train in place of the solver file's nets");
+    app.add_option("--lanes", cluster_.lanes,
+                   "with --cluster: threads that compute gradients; changes no bit [all cores]")
+        ->check(CLI::Range(1, 1024));
+    app.add_option("--calibrate", calibrate_,
+                   "print a cluster profile made from this run folder, and train nothing");
     app.add_option("--step-seconds", step_seconds_,
                    "virtual seconds that a gradient takes on average [0.01]");
     app.add_option("--clock", clock_,
@@ -100,7 +116,18 @@ class Simulate : public Command {
 
   int run() override {
     std::signal(SIGPIPE, SIG_IGN);
+    if (!calibrate_.empty()) return print_calibration(calibrate_, out_);
+    KINET_CHECK(!solver_.empty(), "SOLVER is required\nhint: kinet simulate --help");
     require_solver_file(solver_, "simulate");
+    KINET_CHECK(workers_ > 0, "--workers is required");
+    if (!cluster_.cluster.empty()) return run_cluster();
+    KINET_CHECK(cluster_.objective.empty() && cluster_.cluster_set.empty() && cluster_.lanes == 0,
+                "--objective, --cluster-set and --lanes belong to --cluster");
+    KINET_CHECK(workers_ >= 2 && workers_ <= kMostWorkers,
+                "--workers {}: without --cluster it must lie between 2 and {}", workers_,
+                kMostWorkers);
+    if (clock_.empty()) clock_ = "constant";
+    if (step_seconds_ == 0) step_seconds_ = 0.01;
     if (!options_.resume.empty()) require_file(options_.resume, "--resume");
     KINET_CHECK(std::isfinite(step_seconds_) && step_seconds_ > 0 && step_seconds_ < 1e6,
                 "--step-seconds {:g}: must lie between 0 and 1,000,000", step_seconds_);
@@ -119,6 +146,34 @@ class Simulate : public Command {
   }
 
  private:
+  int run_cluster() {
+    KINET_CHECK(clock_.empty() && slow_.text.empty() && options_.resume.empty() &&
+                    options_.replay.empty() && options_.threads == 0,
+                "--clock, --slow, --resume, --replay and --threads do not go with --cluster\nhint: "
+                "the profile says how long steps take (--cluster-set compute.clock=GAMMA); --lanes "
+                "is the number of threads");
+    apply_sync_flag(sync_, options_);
+    if (step_seconds_ > 0) {
+      cluster_.cluster_set.push_back(fmt::format("compute.mean={}", step_seconds_));
+    }
+    cluster_.solver = solver_;
+    cluster_.workers = workers_;
+    cluster_.seed = seed_;
+    cluster_.out = out_;
+    cluster_.set = options_.set;
+    cluster_.weights = options_.weights;
+    cluster_.quiet = quiet_;
+    cluster_.command_line =
+        fmt::format("kinet simulate {} --workers {}", shell_word(solver_), workers_);
+    add_flag("--cluster", cluster_.cluster, cluster_.command_line);
+    add_flag("--objective", cluster_.objective, cluster_.command_line);
+    for (const auto& a : cluster_.cluster_set) add_flag("--cluster-set", a, cluster_.command_line);
+    for (const auto& a : options_.set) add_flag("--set", a, cluster_.command_line);
+    add_flag("--weights", join(options_.weights, ","), cluster_.command_line);
+    add_flag("--seed", seed_, cluster_.command_line);
+    return simulate_cluster(cluster_);
+  }
+
   void prepare(Simulation& sim) {
     sim.config = SolverConfig::load(solver_, options_.set);
     const Params comm(sim.config->params().message("comm_param").node(), &comm_fields());
@@ -269,12 +324,13 @@ class Simulate : public Command {
     console.line("Report: " + (directory.folder() / "report.html").string());
   }
 
-  std::string solver_, seed_, out_, clock_ = "constant";
+  std::string solver_, seed_, out_, clock_, calibrate_;
+  ClusterCommand cluster_;
   SolverOptions options_;
   SlowFlag slow_;
   std::string sync_;
   int workers_ = 0;
-  double step_seconds_ = 0.01;
+  double step_seconds_ = 0;  // 0: not given
   bool quiet_ = false;
 };
 KINET_REGISTER_COMMAND(Simulate);

@@ -10,14 +10,15 @@ constexpr size_t kMostWaitingShown = 64;  // workers: a record a push with a num
 
 }  // namespace
 
-void VirtualBooks::start(const Problem& problem, const Params& solver, size_t floats) {
+void VirtualBooks::start(const Problem& problem, const std::string& policy, const std::string& type,
+                         size_t floats) {
   batch_ = problem.batch_size();
   items_ = problem.items();
   if (observer_ == nullptr) return;
   StartRecord r;
   r.net_name = problem.describe();
-  r.solver_type = solver.get_string("type");
-  r.lr_policy = solver.get_string("lr_policy");
+  r.solver_type = type;
+  r.lr_policy = policy;
   r.seed = spec_.seed;
   r.threads = 1;
   r.max_iterations = spec_.end;

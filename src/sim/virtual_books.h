@@ -17,7 +17,8 @@ class VirtualBooks {
     for (const double accuracy : spec.targets) result.targets.push_back({accuracy, -1, -1});
   }
 
-  void start(const Problem& problem, const Params& solver, size_t floats);
+  void start(const Problem& problem, const std::string& policy, const std::string& type,
+             size_t floats);
   void round(RoundRecord record, int64_t samples_used, int64_t members);
   void display(int64_t iteration, double seconds, double loss, double rate, double norm);
   void test(double seconds, double iteration, const ProblemScore& score);

@@ -60,7 +60,6 @@ void VirtualRun::set_up() {
   setup.workers = spec_.workers;
   setup.momentum = solver.get_double("momentum");
   setup.solver_type = solver.get_string("type");
-  setup.floats = floats_;
   model_ = make_sync_model(sync, setup);
 
   weights_.resize(floats_ + problem_.buffers());
@@ -96,7 +95,7 @@ void VirtualRun::set_up() {
   knows_ = {&problem_, spec_.workers, shard.clip,
             [this](int64_t i) { return learning_rate(policy_, i); }};
   model_->start_at(0, std::vector<int64_t>(spec_.workers, 0));
-  books_.start(problem_, solver, floats_);
+  books_.start(problem_, policy_.policy, solver.get_string("type"), floats_);
 }
 
 bool VirtualRun::ended() const {
@@ -199,7 +198,13 @@ double VirtualRun::commit(const Plan& plan) {
   double cost = 0;
   const double before = iteration_;
   for (const int worker : std::exchange(resets_, {})) shard_->forget_momentum(worker);
-  if (!plan.members.empty()) apply(plan, cost);
+  if (!plan.members.empty()) {
+    const Taken taken = take(plan);
+    if (plan.applies()) {
+      cost = apply(taken);
+      record(plan, taken, cost);
+    }
+  }
   if (!plan.answer.empty() && servers_ > 0) {
     cost += spec_.cluster.server.seconds(bytes_, kPublishPasses) / servers_;
   }
@@ -211,19 +216,14 @@ double VirtualRun::commit(const Plan& plan) {
   return cost;
 }
 
-void VirtualRun::apply(const Plan& plan, double& cost) {
+// The members' pushes leave the servers' memory, in the order of the workers.
+VirtualRun::Taken VirtualRun::take(const Plan& plan) {
   std::vector<PlanMember> members = plan.members;
   std::sort(members.begin(), members.end(), [](const PlanMember& a, const PlanMember& b) {
     return std::pair(a.worker, a.seq) < std::pair(b.worker, b.seq);
   });
+  Taken out;
   const bool applies = plan.applies();
-  std::vector<PushPtr> pushes;
-  std::vector<Shard::Member> shards;
-  std::vector<std::pair<double, const float*>> buffers;
-  double weight = 0, loss = 0;
-  int64_t samples = 0;
-  int passes = 0, fresh = 0;
-  const double iteration = iteration_;
   for (const PlanMember& m : members) {
     auto& held = peers_[m.worker].held;
     const auto it =
@@ -231,49 +231,81 @@ void VirtualRun::apply(const Plan& plan, double& cost) {
     KINET_CHECK(it != held.end(), "push {} of worker {} is not there", m.seq, m.worker);
     const PushPtr push = *it;
     held.erase(it);
-    pushes.push_back(push);
-    if (!applies || m.use == Use::kDrop) {
-      if (!applies) dropped_.push_back(m);
-      continue;
-    }
-    shards.push_back({m, push->values.data(), push->norm_squared});
-    buffers.emplace_back(m.weight, push->values.data() + floats_);
-    weight += m.weight;
-    loss += m.weight * push->loss;
-    iteration_ += m.weight * static_cast<double>(push->steps);
-    samples += push->steps * problem_.batch_size();
+    if (!applies) dropped_.push_back(m);
+    if (m.use == Use::kDrop) continue;
+    out.members.push_back({m, push->values.data(), push->norm_squared});
+    out.weight += m.weight;
+    out.loss += m.weight * push->loss;
+    out.iterations += m.weight * static_cast<double>(push->steps);
+    out.samples += push->steps * problem_.batch_size();
+    out.pushes.push_back(push);
+  }
+  return out;
+}
+
+// RMSE between the weights that a push was computed at and those it is applied to: the gap of DANA.
+double VirtualRun::gap(const Push& push) const {
+  double squares = 0;
+  for (size_t i = 0; i < floats_; ++i) {
+    const double d = double{weights_[i]} - double{(*push.at)[i]};
+    squares += d * d;
+  }
+  return std::sqrt(squares / static_cast<double>(floats_));
+}
+
+double VirtualRun::apply(const Taken& taken) {
+  int passes = 0, fresh = 0;
+  std::vector<std::pair<double, const float*>> buffers;
+  for (size_t i = 0; i < taken.members.size(); ++i) {
+    const PlanMember& m = taken.members[i].plan;
     fresh += m.use == Use::kFresh ? 1 : 0;
     passes += m.use == Use::kRule ? passes_ : m.use == Use::kFresh ? kSumPasses : kUpdatePasses;
-    if (spec_.measure_gap) {
-      const auto n = static_cast<int64_t>(floats_);
-      double squares = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        const double d = double{weights_[i]} - double{(*push->at)[i]};
-        squares += d * d;
-      }
-      books_.gap(std::sqrt(squares / static_cast<double>(n)));
+    if (m.use != Use::kMomentum) {
+      buffers.emplace_back(m.weight, taken.pushes[i]->values.data() + floats_);
     }
+    if (spec_.measure_gap) books_.gap(gap(*taken.pushes[i]));
   }
-  if (!applies) return;
   if (fresh > 0) passes += kUpdatePasses;
   const bool norms = model_->wants_norms(version_ + 1), product = model_->wants_product();
-  rate_ = learning_rate(policy_, whole(iteration));
-  const Shard::Mean mean = shard_->sum(shards, norms, product);
-  shard_->apply(shards, whole(iteration) + 1, rate_, mean.squared);
+  const int64_t iteration = whole(iteration_);
+  rate_ = learning_rate(policy_, iteration);
+  facts_ = {};
+  const Shard::Mean mean = shard_->sum(taken.members, norms, product);
+  shard_->apply(taken.members, iteration + 1, rate_, mean.squared);
   merge_buffers(buffers, std::span<float>(weights_).subspan(floats_));
-  iteration_ = settled(iteration_);
+  iteration_ = settled(iteration_ + taken.iterations);
   ++version_;
   published_ = nullptr;
-  if (norms) passes += kNormPasses;
-  const ServerCosts& server = spec_.cluster.server;
-  if (servers_ > 0) {
-    cost += (server.per_push * static_cast<double>(shards.size()) + server.seconds(bytes_, passes) -
-             server.per_push) /
-            servers_;
-  } else {
-    cost += all_reduce_seconds() + server.seconds(bytes_, kUpdatePasses) - server.per_push;
+  facts_.mean_known = mean.known;
+  facts_.mean_squared = mean.squared;
+  facts_.product_known = product && version_ > 1;
+  facts_.product = mean.product;
+  facts_.norms = norms;
+  if (norms) {
+    passes += kNormPasses;
+    measure();
   }
+  const ServerCosts& server = spec_.cluster.server;
+  if (servers_ == 0) return all_reduce_seconds() + server.seconds(bytes_, kUpdatePasses);
+  const double first = server.seconds(bytes_, passes);
+  return (first + server.per_push * static_cast<double>(taken.members.size() - 1)) / servers_;
+}
 
+void VirtualRun::measure() {
+  const Shard::Norms part = shard_->measure();
+  facts_.momentum_norm = std::sqrt(part.momentum);
+  facts_.weight_norm = std::sqrt(part.weights);
+  const double since = iteration_ - measured_at_;
+  facts_.step_norm = since > 0 ? std::sqrt(part.moved) / since : 0;
+  measured_at_ = iteration_;
+}
+
+void VirtualRun::record(const Plan& plan, const Taken& taken, double cost) {
+  facts_.round = version_;
+  facts_.iteration = iteration_;
+  facts_.service_seconds = cost / static_cast<double>(plan.members.size());
+  facts_.rate = rate_;
+  facts_.loss = taken.loss / taken.weight;
   RoundRecord r;
   r.round = version_;
   r.iteration = iteration_;
@@ -281,45 +313,22 @@ void VirtualRun::apply(const Plan& plan, double& cost) {
   r.k = plan.k;
   r.live = model_->live();
   dropped_.insert(dropped_.begin(), plan.members.begin(), plan.members.end());
-  for (const PlanMember& m : dropped_) {
+  for (const PlanMember& m : std::exchange(dropped_, {})) {
     r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * rate_, use_name(m.use)});
     r.dropped += m.use == Use::kDrop ? 1 : 0;
   }
-  dropped_.clear();
   r.terms = plan.terms;
-  r.loss = loss / weight;
+  r.loss = facts_.loss;
   r.note = plan.note;
   if (!news_.empty()) r.note += (r.note.empty() ? "" : "; ") + std::exchange(news_, "");
-  RoundFacts facts;
-  facts.round = version_;
-  facts.iteration = iteration_;
-  facts.mean_known = mean.known;
-  facts.mean_squared = mean.squared;
-  facts.product_known = product && version_ > 1;
-  facts.product = mean.product;
-  facts.service_seconds = cost / static_cast<double>(members.size());
-  facts.rate = rate_;
-  facts.loss = r.loss;
-  facts.norms = norms;
-  if (norms) {
-    const Shard::Norms part = shard_->measure();
-    facts.momentum_norm = std::sqrt(part.momentum);
-    facts.weight_norm = std::sqrt(part.weights);
-    const double since = iteration_ - measured_at_;
-    facts.step_norm = since > 0 ? std::sqrt(part.moved) / since : 0;
-    measured_at_ = iteration_;
-  }
-  books_.round(std::move(r), samples, static_cast<int64_t>(shards.size()));
-  facts_ = facts;
-  last_loss_ = facts.loss;
-  last_norm_ = std::sqrt(mean.squared);
+  books_.round(std::move(r), taken.samples, static_cast<int64_t>(taken.members.size()));
 }
 
 void VirtualRun::after_round(double before) {
   model_->measured(facts_);
   const Params solver = spec_.config->params();
   if (passed(solver.get_int("display"), before, iteration_)) {
-    books_.display(whole(iteration_), now_, last_loss_, rate_, last_norm_);
+    books_.display(whole(iteration_), now_, facts_.loss, rate_, std::sqrt(facts_.mean_squared));
   }
   if (passed(solver.get_int("test_interval"), before, iteration_)) test();
   if (model_->finished()) fail_with("the model has finished");

@@ -60,7 +60,17 @@ class VirtualRun {
   bool ended() const;
   void look();
   double commit(const Plan& plan);  // seconds that the servers need for it
-  void apply(const Plan& plan, double& cost);
+  struct Taken {                    // pushes of a plan, without those that are dropped
+    std::vector<Shard::Member> members;
+    std::vector<PushPtr> pushes;
+    double weight = 0, loss = 0, iterations = 0;
+    int64_t samples = 0;
+  };
+  Taken take(const Plan& plan);
+  double apply(const Taken& taken);
+  double gap(const Push& push) const;
+  void measure();
+  void record(const Plan& plan, const Taken& taken, double cost);
   void after_round(double before);
   void test();
   void fail_with(const std::string& reason);
@@ -106,8 +116,7 @@ class VirtualRun {
   double now_ = 0, server_free_ = 0, iteration_ = 0, measured_at_ = 0, rate_ = 0;
   bool looking_ = false;
   int64_t version_ = 0, tested_ = -1, displayed_ = -1;
-  RoundFacts facts_;  // of the last round
-  double last_loss_ = 0, last_norm_ = 0;
+  RoundFacts facts_;      // of the last round
   double last_step_ = 0;  // seconds of the last computation that ended
   std::vector<int> resets_;
   std::vector<PlanMember> dropped_;

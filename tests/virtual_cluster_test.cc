@@ -1,0 +1,188 @@
+// ctest: labels=unit,core timeout=120
+//
+// The virtual cluster: what its clock says against formulas, its arithmetic against recurrences and
+// against the other way to simulate, that lanes change no bit, deaths and joins, and that every
+// registered model comes down on a quadratic.
+#include "src/sim/virtual_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/sim/quadratic_problem.h"
+#include "src/sync/sync.h"
+#include "tests/data_files.h"
+#include "tests/solver_helpers.h"
+
+namespace kinet {
+namespace {
+
+class VirtualClusterTest : public SolverTest {
+ protected:
+  // A solver whose nets nobody looks at.
+  std::shared_ptr<const SolverConfig> config(const std::string& sync, int iterations,
+                                             const std::string& more = "") const {
+    return SolverConfig::parse(
+        solver_text(net(),
+                    fmt::format("{} momentum: 0.9 max_iter: {} {} sync_param {{ {} }}",
+                                more.find("base_lr") == std::string::npos ? "base_lr: 0.1" : "",
+                                iterations, more, sync)),
+        "test solver");
+  }
+  ClusterProfile cluster(const std::string& text) const {
+    return ClusterProfile::load(folder_.write("cluster.prototxt", text), 7);
+  }
+  VirtualSpec spec(const std::string& sync, int workers, int iterations,
+                   const std::string& profile = kIdeal) const {
+    VirtualSpec s;
+    s.config = config(sync, iterations);
+    s.cluster = cluster(profile);
+    s.workers = workers;
+    s.end = iterations;
+    s.seed = 7;
+    return s;
+  }
+  static constexpr const char* kIdeal =
+      "name: 'ideal' source: 'test' compute { clock: CONSTANT mean: 1 } network { preset: ideal } "
+      "server { per_push_us: 0 memory_gbytes: 1e9 }";
+};
+
+QuadraticSettings small() {
+  QuadraticSettings s;
+  s.dimension = 64;
+  s.condition = 20;
+  s.noise = 0.1;
+  return s;
+}
+
+TEST_F(VirtualClusterTest, BspIsSgdOnTheMeanGradient) {
+  QuadraticProblem problem(small(), 7);
+  const VirtualResult r = run_virtual(problem, spec("model: 'bsp'", 3, 40), nullptr);
+  std::vector<float> w(64), v(64, 0.0F);
+  problem.start(w, {});
+  for (int64_t i = 0; i < 40; ++i) {
+    std::vector<float> mean(64, 0.0F), g(64);
+    for (int worker = 0; worker < 3; ++worker) {
+      problem.gradient(0, w, {}, worker, 3, i, g);
+      for (size_t j = 0; j < 64; ++j) mean[j] += g[j] / 3;
+    }
+    for (size_t j = 0; j < 64; ++j) {
+      v[j] = 0.9F * v[j] + 0.1F * mean[j];
+      w[j] -= v[j];
+    }
+  }
+  for (size_t j = 0; j < 64; ++j) EXPECT_NEAR(r.weights[j], w[j], 1e-5);
+  EXPECT_EQ(r.rounds, 40);
+  EXPECT_EQ(r.samples, 120);
+  EXPECT_NEAR(r.seconds, 40, 1e-9);  // a second each, and nothing else
+}
+
+TEST_F(VirtualClusterTest, LanesChangeNoBit) {
+  const std::string machines =
+      "name: 'm' source: 'test' compute { clock: MACHINES mean: 0.01 } network { preset: qdr } ";
+  for (const char* sync : {"model: 'asp'", "model: 'momentum_k_sync'", "model: 'dana_slim'",
+                           "model: 'k_sync' variant: K_SYNC k: 2", "model: 'sapus'",
+                           "model: 'sync_easgd' easgd_level: 3"}) {
+    SCOPED_TRACE(sync);
+    QuadraticProblem problem(small(), 7);
+    VirtualSpec s = spec(sync, 5, 60, machines);
+    const VirtualResult one = run_virtual(problem, s, nullptr);
+    s.lanes = 3;
+    const VirtualResult three = run_virtual(problem, s, nullptr);
+    EXPECT_EQ(one.weights, three.weights);
+    EXPECT_EQ(one.seconds, three.seconds);
+    EXPECT_EQ(one.bytes_up, three.bytes_up);
+  }
+}
+
+// n pushes meet at the server's link, one after the other, and n answers leave it.
+TEST_F(VirtualClusterTest, BytesTakeTheirTime) {
+  QuadraticSettings s = small();
+  s.dimension = 25000;  // 100 KB: 1 ms on this link
+  QuadraticProblem problem(s, 7);
+  VirtualSpec v = spec("model: 'bsp' servers: 1", 4, 10,
+                       "name: 'n' source: 'test' compute { clock: CONSTANT mean: 1 } "
+                       "network { latency: 100 bandwidth: 0.8 } "
+                       "server { per_push_us: 0 memory_gbytes: 1e9 }");
+  const VirtualResult r = run_virtual(problem, v, nullptr);
+  // Ten times answers, a step and pushes; the first worker begins while the others' answers leave.
+  EXPECT_NEAR(r.seconds, 10 * (1 + 2 * (1e-4 + 4e-3)), 10 * 3e-3 + 1e-6);
+  EXPECT_GT(r.seconds, 10 * (1 + 2e-4 + 5e-3) - 1e-6);
+  EXPECT_EQ(r.bytes_up, 10 * 4 * 1e5);
+}
+
+// Must hold for the clock that theory mostly takes: waiting for k of N with cancellation lasts
+// (H_N - H_(N-k)) mean steps.
+TEST_F(VirtualClusterTest, KSyncTakesWhatOrderStatisticsSay) {
+  QuadraticSettings s = small();
+  s.dimension = 4;
+  for (const int k : {1, 4, 8}) {
+    QuadraticProblem problem(s, 7);
+    VirtualSpec v = spec(fmt::format("model: 'k_sync' variant: K_SYNC k: {}", k), 8, 6000,
+                         "name: 'e' source: 'test' compute { clock: EXPONENTIAL mean: 1 } "
+                         "network { preset: ideal } server { per_push_us: 0 memory_gbytes: 1e9 }");
+    v.config =
+        config(fmt::format("model: 'k_sync' variant: K_SYNC k: {}", k), 6000, "weight_decay: 0");
+    const VirtualResult r = run_virtual(problem, v, nullptr);
+    double expected = 0;
+    for (int i = 0; i < k; ++i) expected += 1.0 / (8 - i);
+    EXPECT_NEAR(r.seconds / 6000 / expected, 1, 0.03) << k;
+  }
+}
+
+TEST_F(VirtualClusterTest, WorkersLeaveAndJoin) {
+  QuadraticProblem problem(small(), 7);
+  for (const char* sync : {"model: 'bsp'", "model: 'momentum_k_sync'", "model: 'dana_zero'"}) {
+    SCOPED_TRACE(sync);
+    const VirtualResult r =
+        run_virtual(problem,
+                    spec(sync, 4, 50,
+                         std::string(kIdeal) +
+                             " event { at: 10.5 worker: 2 kind: LEAVE } event { at: 20.5 "
+                             "worker: 2 kind: JOIN } event { at: 30.25 worker: 0 kind: LEAVE }"),
+                    nullptr);
+    EXPECT_GE(r.iteration, 50) << r.reason;
+    EXPECT_FALSE(r.diverged);
+    EXPECT_LT(r.tests.back().loss, 0.2 * r.tests.front().loss + 0.9);
+  }
+}
+
+TEST_F(VirtualClusterTest, TheLastWorkersDeathEndsTheRun) {
+  QuadraticProblem problem(small(), 7);
+  const VirtualResult r = run_virtual(
+      problem,
+      spec("model: 'asp'", 1, 50, std::string(kIdeal) + " event { at: 5.5 worker: 0 kind: LEAVE }"),
+      nullptr);
+  EXPECT_EQ(r.reason, "no worker is left");
+  EXPECT_EQ(r.iteration, 5);
+}
+
+// floor is 1: at the minimum the loss is that.
+TEST_F(VirtualClusterTest, EveryModelComesDown) {
+  const std::string machines =
+      "name: 'm' source: 'test' compute { clock: MACHINES mean: 0.01 } network { preset: fdr } ";
+  for (const std::string& name : SyncRegistry::instance().names()) {
+    SCOPED_TRACE(name);
+    QuadraticProblem problem(small(), 7);
+    VirtualSpec s = spec(fmt::format("model: '{}'", name), 4, 400, machines);
+    s.config = config(fmt::format("model: '{}'", name), 400, "warmup_iter: 20 base_lr: 0.02");
+    const VirtualResult r = run_virtual(problem, s, nullptr);
+    EXPECT_FALSE(r.diverged) << r.reason;
+    EXPECT_GE(r.iteration, 400) << r.reason;
+    const double first = r.tests.front().loss - 1, last = r.tests.back().loss - 1;
+    EXPECT_LT(last, 0.7 * first);
+    EXPECT_GT(r.seconds, 0);
+  }
+}
+
+TEST_F(VirtualClusterTest, WhatDivergesIsNamed) {
+  QuadraticSettings q = small();
+  q.curvature = 1e6;
+  QuadraticProblem problem(q, 7);
+  const VirtualResult r = run_virtual(problem, spec("model: 'asp'", 4, 400), nullptr);
+  EXPECT_TRUE(r.diverged);
+  EXPECT_NE(r.reason.find("not finite"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kinet
