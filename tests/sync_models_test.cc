@@ -47,7 +47,21 @@ const std::vector<Case>& cases() {
       {"dana_dc", "model: 'dana_dc'"},
       {"staleness_aware", "model: 'staleness_aware'"},
       {"gap_aware", "model: 'gap_aware'"},
-      {"yellowfin", "model: 'yellowfin'"}};
+      {"yellowfin", "model: 'yellowfin'"},
+      {"post_local_sgd", "model: 'post_local_sgd' local_steps: 4"},
+      {"ada_comm", "model: 'ada_comm' local_steps: 4 ada_interval: 0.05"},
+      {"qsr", "model: 'qsr' local_steps: 4"},
+      {"sapus", "model: 'sapus' sapus_most_steps: 4 sapus_server_share: 0 sapus_exchange_share: 0"},
+      {"easgd", "model: 'easgd' easgd_momentum: true"},
+      {"async_easgd", "model: 'async_easgd' easgd_momentum: true"},
+      {"async_measgd of two steps", "model: 'async_measgd' easgd_period: 2"},
+      {"hogwild_easgd", "model: 'hogwild_easgd' easgd_momentum: true"},
+      {"sync_easgd", "model: 'sync_easgd' easgd_momentum: true"},
+      {"sync_easgd of two servers", "model: 'sync_easgd' easgd_momentum: true servers: 2"},
+      {"sync_easgd, level 1", "model: 'sync_easgd' easgd_level: 1 easgd_momentum: true"},
+      {"async_sgd", "model: 'async_sgd'", 0.15},  // no momentum
+      {"async_msgd", "model: 'async_msgd' push_weight: 0.25"},
+      {"hogwild_sgd", "model: 'hogwild_sgd'", 0.15}};
   return all;
 }
 
@@ -158,6 +172,24 @@ TEST_F(SyncModelsTest, OverlapChangesNoBit) {
           << with;
     }
   }
+}
+
+// Weights that leave before their gradients are those that leave after them.
+TEST_F(SyncModelsTest, LevelsOfElasticAveragingAgreeBitForBit) {
+  SyncRun run;
+  run.workers = 3;
+  const auto expected =
+      weights_after(run_sync(text("model: 'sync_easgd' easgd_level: 1", 20), run, options_));
+  EXPECT_EQ(weights_after(run_sync(text("model: 'sync_easgd'", 20), run, options_)), expected);
+  EXPECT_EQ(weights_after(run_sync(text("model: 'sync_easgd'", 20, "comm_param { overlap: false }"),
+                                   run, options_)),
+            expected);
+  run.transport = "sim";
+  run.step_seconds = {0.01, 0.013, 0.03};
+  EXPECT_EQ(weights_after(run_sync(text("model: 'sync_easgd'", 20), run, options_)), expected);
+  EXPECT_GT(distance(expected,
+                     weights_after(run_sync(text("model: 'bsp' servers: 1", 20), run, options_))),
+            1e-3);
 }
 
 // A worker that stood still for twenty steps goes on where it was.
