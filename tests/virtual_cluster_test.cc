@@ -23,10 +23,11 @@ class VirtualClusterTest : public SolverTest {
   std::shared_ptr<const SolverConfig> config(const std::string& sync, int iterations,
                                              const std::string& more = "") const {
     return SolverConfig::parse(
-        solver_text(net(),
-                    fmt::format("{} momentum: 0.9 max_iter: {} {} sync_param {{ {} }}",
-                                more.find("base_lr") == std::string::npos ? "base_lr: 0.1" : "",
-                                iterations, more, sync)),
+        solver_text(
+            net(), fmt::format(
+                       "{} momentum: 0.9 test_interval: 100000 max_iter: {} {} sync_param {{ {} }}",
+                       more.find("base_lr") == std::string::npos ? "base_lr: 0.1" : "", iterations,
+                       more, sync)),
         "test solver");
   }
   ClusterProfile cluster(const std::string& text) const {

@@ -91,7 +91,7 @@ void VirtualRun::set_up() {
     shard.gradients = false;
   }
   shard_ = std::make_unique<Shard>(shard, std::move(rule));
-  link_ = std::make_unique<LinkModel>(spec_.cluster.link, servers_ + spec_.workers);
+  link_ = std::make_unique<LinkModel>(spec_.cluster.link, rank_of(spec_.workers));
   knows_ = {&problem_, spec_.workers, shard.clip,
             [this](int64_t i) { return learning_rate(policy_, i); }};
   model_->start_at(0, std::vector<int64_t>(spec_.workers, 0));
@@ -104,7 +104,8 @@ bool VirtualRun::ended() const {
 
 VirtualResult VirtualRun::run() {
   set_up();
-  if (spec_.config->params().get_bool("test_initialization")) test();
+  tests_ = spec_.config->params().get_int("test_interval") > 0;
+  if (tests_ && spec_.config->params().get_bool("test_initialization")) test();
   for (int w = 0; w < spec_.workers; ++w) join(w);
   for (const ClusterEvent& e : spec_.cluster.events) {
     if (e.worker >= spec_.workers) continue;
@@ -131,7 +132,7 @@ VirtualResult VirtualRun::run() {
     events_.pop()();
   }
   if (reason_.empty()) reason_ = "max_iter";
-  if (!books_.result.diverged && tested_ != version_) test();
+  if (tests_ && !books_.result.diverged && tested_ != version_) test();
   books_.finish(now_, iteration_, reason_);
   VirtualResult out = std::move(books_.result);
   out.weights.assign(weights_.begin(), weights_.begin() + static_cast<int64_t>(floats_));

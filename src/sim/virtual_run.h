@@ -89,8 +89,11 @@ class VirtualRun {
   bool current(const PushPtr& push) const;  // its worker is the one that was asked
   double draw_steps(Peer& peer, int worker, int64_t steps);
   // One transmission; `done` when its last byte is there.
-  void transmit(Rank from, Rank to, uint64_t bytes, Call done);
-  Rank rank_of(int worker) const { return servers_ + worker; }
+  void transmit(Rank from, Rank to, uint64_t bytes, bool up, Call done);
+  // Every server has a node of its own; the workers share theirs as the profile says.
+  int per_node() const { return std::max(1, spec_.cluster.link.ranks_per_node); }
+  Rank server_rank(int server) const { return server * per_node(); }
+  Rank rank_of(int worker) const { return servers_ * per_node() + worker; }
   uint64_t slice_bytes() const { return bytes_ / static_cast<uint64_t>(std::max(1, servers_)); }
   double all_reduce_seconds() const;
 
@@ -114,7 +117,7 @@ class VirtualRun {
   EventQueue<Call> events_;
   std::deque<Call> inbox_;  // of the servers
   double now_ = 0, server_free_ = 0, iteration_ = 0, measured_at_ = 0, rate_ = 0;
-  bool looking_ = false;
+  bool looking_ = false, tests_ = true;
   int64_t version_ = 0, tested_ = -1, displayed_ = -1;
   RoundFacts facts_;      // of the last round
   double last_step_ = 0;  // seconds of the last computation that ended

@@ -60,10 +60,11 @@ void VirtualRun::send_answer(const PushPtr& push) {
   if (!current(push)) return;
   if (servers_ == 0) return begin(push);
   auto missing = std::make_shared<int>(servers_);
-  for (Rank server = 0; server < servers_; ++server) {
-    transmit(server, rank_of(push->worker), slice_bytes(), [this, push, missing] {
-      if (--*missing == 0) begin(push);
-    });
+  for (int server = 0; server < servers_; ++server) {
+    transmit(server_rank(server), rank_of(push->worker), slice_bytes(), false,
+             [this, push, missing] {
+               if (--*missing == 0) begin(push);
+             });
   }
 }
 
@@ -135,8 +136,8 @@ void VirtualRun::depart(const PushPtr& push, double begun) {
   uint64_t bytes = slice_bytes();
   if (split) bytes = begun >= 0 ? slice_bytes() - std::min(last, slice_bytes() - 1) : last;
   if (push->pieces == 0) push->pieces = servers_ * (split ? 2 : 1);
-  for (Rank server = 0; server < servers_; ++server) {
-    transmit(rank_of(push->worker), server, bytes, [this, push] {
+  for (int server = 0; server < servers_; ++server) {
+    transmit(rank_of(push->worker), server_rank(server), bytes, true, [this, push] {
       if (--push->pieces == 0) arrive(push);
     });
   }
@@ -194,9 +195,8 @@ void VirtualRun::cancel(int worker, double when) {
   });
 }
 
-void VirtualRun::transmit(Rank from, Rank to, uint64_t bytes, Call done) {
+void VirtualRun::transmit(Rank from, Rank to, uint64_t bytes, bool up, Call done) {
   const double left = link_->leave(from, to, bytes, now_);
-  const bool up = to < servers_;
   at(left + link_->wire(from, to).latency, [this, from, to, bytes, up, done = std::move(done)] {
     const double there = link_->arrive(from, to, bytes, now_);
     books_.moved(there, bytes, up);
