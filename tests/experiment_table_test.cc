@@ -71,7 +71,7 @@ What is | shown.
 * All times are modelled: virtual seconds of the cluster files. Gradients, weights and test scores are real.
 * Figures are means ± standard deviations over 3 seeds (11, 12, 13); (3/5): three of five runs reached the target, and the mean is of those.
 * Every strategy runs at its own best learning rate, chosen on other seeds (1, 2) by the final accuracy; \*: the least or the largest of those tried.
-* Speed-up − 1: ratio of times − 1, geometric mean over the seeds at which both reached the target, with a paired 95 % interval.
+* Speed-up − 1: ratio of times − 1, geometric mean over the seeds at which both reached the target (3/5: three of five), with a paired 95 % interval.
 
 * fast: asynchronous
 
@@ -81,14 +81,14 @@ Targets, test accuracy: 50 %; 79 % (bsp's final 0.8 - 0.01).
 
 | strategy | base_lr | s to 50 % | samples to 50 % | speed-up − 1 over bsp | fast over it | s to 79 % | samples to 79 % | speed-up − 1 over bsp | fast over it | final accuracy |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-| bsp | 0.2 \* | 4.000 ± 0 (3/3) | 400.0 ± 0 | – | +85.7 % [+34.8, +155.7] | 6.000 ± 0 (3/3) | 600.0 ± 0 | – | +85.7 % [+34.8, +155.7] | 80.00 ± 0.10 % |
-| fast | 0.2 \* | 2.167 ± 0.29 (3/3) | 216.7 ± 29 | +85.7 % [+34.8, +155.7] | – | 3.250 ± 0.43 (3/3) | 325.0 ± 43 | +85.7 % [+34.8, +155.7] | – | 80.00 ± 0.10 % |
-| wild (2 of 3 diverged) | 0.4 | 2.000 (1/3) | 200.0 | +100.0 % | +0.0 % | – (0/3) | – | – | – | 60.00 % |
+| bsp | 0.2 \* | 4.000 (3/3) | 400.0 | – | +85.7 % [+34.8, +155.7] | 6.000 (3/3) | 600.0 | – | +85.7 % [+34.8, +155.7] | 80.00 ± 0.10 % |
+| fast | 0.2 \* | 2.167 ± 0.289 (3/3) | 216.7 ± 28.9 | +85.7 % [+34.8, +155.7] | – | 3.250 ± 0.433 (3/3) | 325.0 ± 43.3 | +85.7 % [+34.8, +155.7] | – | 80.00 ± 0.10 % |
+| wild (2 of 3 diverged) | 0.4 | 2.000 (1/3) | 200.0 | +100.0 % (1/3) | +0.0 % (1/3) | – (0/3) | – | – | – | 60.00 % |
 
 | strategy | run, s | samples | moved | server s | waiting | k | lag | max. lag | gap |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-| bsp | 6.000 ± 0 | 600.0 ± 0 | 2.0 MB | 0.2500 ± 0 | 25.0 % | 4.000 ± 0 | 0.000 ± 0 | 0.000 ± 0 | 0.000 ± 0 |
-| fast | 3.250 ± 0.43 | 325.0 ± 43 | 2.0 MB | 0.2500 ± 0 | 25.0 % | 1.000 ± 0 | 3.000 ± 0 | 6.000 ± 0 | 0.03690 ± 0 |
+| bsp | 6.000 | 600.0 | 2.0 MB | 0.2500 | 25.0 % | 4.000 | 0.000 | 0.000 | 0.000 |
+| fast | 3.250 ± 0.433 | 325.0 ± 43.3 | 2.0 MB | 0.2500 | 25.0 % | 1.000 | 3.000 | 6.000 | 0.03690 |
 | wild | 3.000 | 300.0 | 2.0 MB | 0.2500 | 25.0 % | 1.000 | 3.000 | 6.000 | 0.03690 |
 
 ## Runs that are in no mean

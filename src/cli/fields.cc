@@ -17,7 +17,7 @@ class FieldsCommand : public Command {
 
   void configure(CLI::App& app) override {
     app.add_option("SECTION", section_,
-                   "solver, comm, net, layer, or a layer type; all when left out");
+                   "solver, comm, net, layer, experiment, or a layer type; all when left out");
   }
 
   int run() override {

@@ -13,6 +13,7 @@
 #include "src/net/net_spec.h"
 #include "src/prototxt/fields.h"
 #include "src/sim/cluster_profile.h"
+#include "src/sim/experiment.h"
 #include "src/sim/quadratic_problem.h"
 #include "src/solver/solver.h"
 
@@ -60,7 +61,7 @@ SharedMessages find_shared() {
   SharedMessages shared;
   for (const MessageType* type :
        {&SolverConfig::fields(), &comm_fields(), &ClusterProfile::fields(), &objective_fields(),
-        &net_fields(), &layer_fields()}) {
+        &Experiment::fields(), &net_fields(), &layer_fields()}) {
     shared.count(type->fields);
   }
   const LayerRegistry& registry = LayerRegistry::instance();
@@ -167,6 +168,7 @@ std::vector<Section> all_sections() {
   out.back().also = "comm";
   add("cluster", ClusterProfile::fields().help, ClusterProfile::fields().fields);
   add("objective", objective_fields().help, objective_fields().fields);
+  add("experiment", Experiment::fields().help, Experiment::fields().fields);
   add("net", net_fields().help, net_fields().fields);
   add("layer", layer_fields().help, layer_fields().fields);
   const LayerRegistry& registry = LayerRegistry::instance();
@@ -208,9 +210,9 @@ constexpr const char* kHead = R"(# Model files: every field
 This page is the output of `kinet fields`; do not edit it. A file is checked against these
 declarations before anything is set up: an unknown field is an error that names the nearest known
 one. `a.b` stands for field `b` inside message `a { }`. An enum's value is written with or without
-quotes, or as its number. Sections: solver files, how workers talk, modelled clusters and
-synthetic objectives, net files, fields of all layers, the layer types in alphabetical order, and
-messages that several of them use.
+quotes, or as its number. Sections: solver files, how workers talk, modelled clusters, synthetic
+objectives and experiments on them, net files, fields of all layers, the layer types in alphabetical
+order, and messages that several of them use.
 
 )";
 

@@ -16,6 +16,7 @@ namespace {
 // globals.
 std::atomic<SolverControl*> g_control{nullptr};
 std::atomic<int> g_stopped_by{0};
+SignalWords g_words;  // written while no handler is set
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kSignals.size()> g_former;
@@ -33,22 +34,23 @@ void handle(int signal) {
   if (control == nullptr) return;
   if (signal == SIGHUP) {
     control->snapshot = true;
-    return say("\nkinet: a snapshot follows this iteration, then training goes on\n");
+    return say(g_words.snapshot);
   }
   if (!control->stop.exchange(true)) {
     g_stopped_by = signal;
-    return say("\nkinet: stopping after this iteration, with a snapshot; once more stops now\n");
+    return say(g_words.stop);
   }
   control->stop_now = true;
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
-  say("\nkinet: stopping now, without a snapshot\n");
+  say(g_words.stop_now);
 }
 
 }  // namespace
 
-TrainingSignals::TrainingSignals(SolverControl& control) {
+TrainingSignals::TrainingSignals(SolverControl& control, const SignalWords& words) {
   g_stopped_by = 0;
+  g_words = words;
   g_control = &control;
   struct sigaction action {};
   action.sa_handler = handle;

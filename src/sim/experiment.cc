@@ -43,6 +43,8 @@ class Reader {
     out_.name = file_.has("name") ? file_.get_string("name") : stem_of(out_.path);
     out_.about = file_.get_string("about");
     out_.set = file_.get_strings("set");
+    out_.objective_set = file_.get_strings("objective_set");
+    out_.cluster_set = file_.get_strings("cluster_set");
     read_files();
     read_grid();
     read_length();

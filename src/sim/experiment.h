@@ -44,8 +44,9 @@ struct PublishedFigure {
 
 struct Experiment {
   std::string name, about, path;
-  std::string solver, objective;  // files; one may be ""
-  std::vector<std::string> set;   // for all strategies
+  std::string solver, objective;                        // files; one may be ""
+  std::vector<std::string> set;                         // for all strategies
+  std::vector<std::string> objective_set, cluster_set;  // the same for these files
   std::vector<int> workers;
   std::vector<std::string> clusters;  // files
   std::string tune_cluster;           // where rates are chosen; "": on each cluster its own

@@ -50,8 +50,13 @@ std::vector<Field> what_is_run() {
                      "file of a synthetic function that is trained in place of the solver's net; "
                      "then the solver may be left out"),
           repeated(string_field("set", "", "a solver field that wins over the file, for all")),
+          repeated(string_field("objective_set", "",
+                                "a field that wins over that file: "
+                                "\"objective.quadratic.noise=0\"")),
           repeated(uint_field("workers", "", "numbers of workers")),
           repeated(path_field("cluster", "files of virtual clusters")),
+          repeated(string_field("cluster_set", "",
+                                "a field that wins over all of them: \"compute.mean=0.1\"")),
           repeated(wide(int_field("seed", "", "seeds whose runs make the figures")))};
 }
 

@@ -101,8 +101,9 @@ TextTable time_table(const Experiment& experiment, const SettingTable& table) {
     for (const TargetFigure& figure : row.targets) {
       cells.push_back(reached_text(figure.time, figure.reached, row.runs));
       cells.push_back(figure_text(figure.work));
-      cells.push_back(speed_up_text(figure.over_baseline));
-      if (experiment.candidate >= 0) cells.push_back(speed_up_text(figure.candidate_over));
+      cells.push_back(speed_up_text(figure.over_baseline, row.runs));
+      if (experiment.candidate >= 0)
+        cells.push_back(speed_up_text(figure.candidate_over, row.runs));
     }
     cells.push_back(final_text(row, experiment));
     out.rows.push_back(std::move(cells));
@@ -159,7 +160,7 @@ std::vector<std::string> rules_of(const Experiment& experiment) {
   out.push_back(rates + ".");
   out.push_back(
       "Speed-up − 1: ratio of times − 1, geometric mean over the seeds at which both reached the "
-      "target, with a paired 95 % interval.");
+      "target (3/5: three of five), with a paired 95 % interval.");
   return out;
 }
 

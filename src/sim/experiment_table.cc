@@ -156,6 +156,14 @@ void list_dropped(const Experiment& experiment, const GridResult& grid, Experime
   }
 }
 
+// Places after the point that show four digits that count; -1: too large or too small for that.
+int decimals(double value) {
+  const double size = std::abs(value);
+  if (size != 0 && (size >= 1e7 || size < 1e-4)) return -1;
+  const int digits = size == 0 ? 0 : static_cast<int>(std::floor(std::log10(size)));
+  return std::clamp(3 - digits, 0, 7);
+}
+
 }  // namespace
 
 ExperimentTable make_table(const Experiment& experiment, const GridResult& grid) {
@@ -180,24 +188,24 @@ ExperimentTable make_table(const Experiment& experiment, const GridResult& grid)
 
 std::string figure_text(double value) {
   if (!std::isfinite(value)) return "–";
-  const double size = std::abs(value);
-  if (size != 0 && (size >= 1e7 || size < 1e-4)) return fmt::format("{:.3e}", value);
-  const int digits = size == 0 ? 0 : static_cast<int>(std::floor(std::log10(size)));
-  return fmt::format("{:.{}f}", value, std::clamp(3 - digits, 0, 7));
+  const int places = decimals(value);
+  return places < 0 ? fmt::format("{:.3e}", value) : fmt::format("{:.{}f}", value, places);
 }
 
 std::string figure_text(const Summary& summary) {
   if (summary.count == 0) return "–";
   std::string out = figure_text(summary.mean);
-  if (summary.count > 1) out += fmt::format(" ± {:.2g}", summary.deviation);
-  return out;
+  const int places = decimals(summary.mean);
+  if (summary.count < 2 || summary.deviation == 0) return out;
+  return out + (places < 0 ? fmt::format(" ± {:.1e}", summary.deviation)
+                           : fmt::format(" ± {:.{}f}", summary.deviation, places));
 }
 
 std::string reached_text(const Summary& summary, int reached, int runs) {
   return fmt::format("{} ({}/{})", figure_text(summary), reached, runs);
 }
 
-std::string speed_up_text(const std::optional<SpeedUp>& gain) {
+std::string speed_up_text(const std::optional<SpeedUp>& gain, int seeds) {
   if (!gain) return "–";
   std::string out = fmt::format("{:+.1f} %", 100 * gain->gain);
   if (gain->has_interval)
