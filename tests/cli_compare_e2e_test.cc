@@ -68,6 +68,8 @@ TEST_F(Compared, MakesTheTableAndThePage) {
   // Alike, bsp loses nothing by waiting: 60 rounds of 0.01 s and an all-reduce.
   const Json& even = results["settings"][1]["rows"][0];
   EXPECT_NEAR(even["run_seconds"]["mean"].get<double>(), 0.6, 0.01);
+  // In an all-reduce each of 4 sends 3/4 of 20 floats twice.
+  EXPECT_EQ(even["bytes"]["mean"], 60 * 2 * 3 * 20 * 4);
   // Among machines that differ, it waits for the slowest; asp does not.
   const Json& mixed = results["settings"][3]["rows"];
   EXPECT_LT(mixed[1]["run_seconds"]["mean"], mixed[0]["run_seconds"]["mean"]);

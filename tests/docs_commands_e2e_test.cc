@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, DocsCommands, testing::Values("docs/commands.md"
 
 TEST(DocsCommandsPage, ShowsEveryCommand) {
   const std::vector<std::string> shown = shown_commands("docs/commands.md");
-  for (const char* name : {"train", "simulate", "test", "check", "time", "classify",
+  for (const char* name : {"train", "simulate", "compare", "test", "check", "time", "classify",
                            "convert deploy", "convert images", "convert mean", "fields", "devices",
                            "doctor", "bench comm", "bench allreduce"}) {
     const std::string begin = std::string("kinet ") + name + " ";

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <regex>
@@ -195,11 +195,9 @@ class Compare : public Command {
     print_table(experiment, table);
     std::printf("%d runs computed, %d found in %s. Table: %s, report: %s\n", grid.run, grid.stored,
                 out_.c_str(), (out / "table.md").c_str(), (out / "report.html").c_str());
-    if (table.builds.size() > 1) {
-      std::printf(
-          "The results are of %zu builds of kinet; --rebuild computes those of others "
-          "anew.\n",
-          table.builds.size());
+    const auto other = [](const std::string& build) { return build != build_info_line(); };
+    if (std::any_of(table.builds.begin(), table.builds.end(), other)) {
+      std::printf("Some results are of another build of kinet; --rebuild computes them anew.\n");
     }
   }
 

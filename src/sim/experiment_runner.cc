@@ -115,8 +115,9 @@ VirtualRunner::Plan VirtualRunner::make_plan(const Params& solver, int workers,
   Plan out;
   out.length = cell_length(iterations, push > 0 ? push * workers : 1, 1, experiment_.tests,
                            solver.get_int("test_interval"));
-  const auto tests = static_cast<double>(out.length.whole / out.length.test_interval) + 1;
-  out.real_seconds = iterations * workers * costs.gradient + tests * costs.test;
+  const int64_t tests = out.length.whole / out.length.test_interval + 1;  // and one before it
+  out.real_seconds =
+      iterations * workers * costs.gradient + static_cast<double>(tests) * costs.test;
   return out;
 }
 

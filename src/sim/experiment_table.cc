@@ -210,6 +210,7 @@ std::string speed_up_text(const std::optional<SpeedUp>& gain, int seeds) {
   std::string out = fmt::format("{:+.1f} %", 100 * gain->gain);
   if (gain->has_interval)
     out += fmt::format(" [{:+.1f}, {:+.1f}]", 100 * gain->low, 100 * gain->high);
+  if (gain->pairs < seeds) out += fmt::format(" ({}/{})", gain->pairs, seeds);
   return out;
 }
 

@@ -58,7 +58,8 @@ ExperimentTable make_table(const Experiment& experiment, const GridResult& grid)
 std::string figure_text(double value);                                    // four digits that count
 std::string figure_text(const Summary& summary);                          // "12.3 ± 0.4"
 std::string reached_text(const Summary& summary, int reached, int runs);  // "12.3 ± 0.4 (3/5)"
-std::string speed_up_text(const std::optional<SpeedUp>& gain);            // "+57.8 % [41.2, 76.0]"
+// "+57.8 % [+41.2, +76.0]", and " (3/5)" where only so many seeds made a pair.
+std::string speed_up_text(const std::optional<SpeedUp>& gain, int seeds);
 std::string final_text(const TableRow& row, const Experiment& experiment);  // "86.12 ± 0.20 %"
 std::string target_text(double target, const Experiment& experiment);       // "85.6 %"
 

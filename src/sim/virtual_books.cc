@@ -98,6 +98,11 @@ void VirtualBooks::moved(double at, uint64_t bytes, bool up) {
   (up ? up_ : down_)[static_cast<int64_t>(at)] += static_cast<double>(bytes);
 }
 
+// (N - 1) / N of the bytes from each of N workers: parts of the sums, then the sums.
+void VirtualBooks::all_reduced(int workers, uint64_t bytes) {
+  all_reduced_ += std::max(0, workers - 1) * static_cast<double>(bytes);
+}
+
 void VirtualBooks::waited(int worker, double seconds) {
   waiting_[worker] += seconds;
   result.waiting_seconds += seconds;
@@ -125,6 +130,8 @@ void VirtualBooks::finish(double seconds, double iteration, const std::string& r
   if (members_ > 0) result.mean_lag = lag_sum_ / static_cast<double>(members_);
   if (gaps_ > 0) result.mean_gap = gap_sum_ / static_cast<double>(gaps_);
   link_statistics(seconds);
+  result.bytes_up += all_reduced_;
+  result.bytes_down += all_reduced_;
   if (observer_ == nullptr) return;
   FinishRecord r;
   r.iteration = static_cast<int64_t>(iteration);

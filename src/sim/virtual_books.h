@@ -24,6 +24,7 @@ class VirtualBooks {
   void test(double seconds, double iteration, const ProblemScore& score);
   void finish(double seconds, double iteration, const std::string& reason);
   void moved(double at, uint64_t bytes, bool up);  // over the servers' links
+  void all_reduced(int workers, uint64_t bytes);   // over those of the workers
   void waited(int worker, double seconds);
   void gap(double value) { gap_sum_ += value, ++gaps_; }
   void note(const std::string& text) {
@@ -40,6 +41,7 @@ class VirtualBooks {
   SolverObserver* observer_;
   std::vector<double> waiting_;          // by worker since the last record
   std::map<int64_t, double> up_, down_;  // bytes by second
+  double all_reduced_ = 0;
   double k_sum_ = 0, lag_sum_ = 0, gap_sum_ = 0, loss_ = 0, shown_at_ = 0;
   int64_t members_ = 0, gaps_ = 0, shown_ = 0, shown_samples_ = 0;
   int64_t batch_ = 1, items_ = 0;

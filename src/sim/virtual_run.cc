@@ -287,7 +287,10 @@ double VirtualRun::apply(const Taken& taken) {
     measure();
   }
   const ServerCosts& server = spec_.cluster.server;
-  if (servers_ == 0) return all_reduce_seconds() + server.seconds(bytes_, kUpdatePasses);
+  if (servers_ == 0) {
+    books_.all_reduced(model_->live(), bytes_);
+    return all_reduce_seconds() + server.seconds(bytes_, kUpdatePasses);
+  }
   const double first = server.seconds(bytes_, passes);
   return (first + server.per_push * static_cast<double>(taken.members.size() - 1)) / servers_;
 }
