@@ -200,7 +200,7 @@ double VirtualRun::commit(const Plan& plan) {
   const double before = iteration_;
   for (const int worker : std::exchange(resets_, {})) shard_->forget_momentum(worker);
   if (!plan.members.empty()) {
-    const Taken taken = take(plan);
+    Taken taken = take(plan);
     if (plan.applies()) {
       cost = apply(taken);
       record(plan, taken, cost);
@@ -254,7 +254,7 @@ double VirtualRun::gap(const Push& push) const {
   return std::sqrt(squares / static_cast<double>(floats_));
 }
 
-double VirtualRun::apply(const Taken& taken) {
+double VirtualRun::apply(Taken& taken) {
   int passes = 0, fresh = 0;
   std::vector<std::pair<double, const float*>> buffers;
   for (size_t i = 0; i < taken.members.size(); ++i) {
@@ -264,7 +264,10 @@ double VirtualRun::apply(const Taken& taken) {
     if (m.use != Use::kMomentum) {
       buffers.emplace_back(m.weight, taken.pushes[i]->values.data() + floats_);
     }
-    if (spec_.measure_gap) books_.gap(gap(*taken.pushes[i]));
+    if (!spec_.measure_gap) continue;
+    const double moved = gap(*taken.pushes[i]);
+    books_.gap(moved);
+    taken.gap += moved / static_cast<double>(taken.members.size());
   }
   if (fresh > 0) passes += kUpdatePasses;
   const bool norms = model_->wants_norms(version_ + 1), product = model_->wants_product();
@@ -322,6 +325,7 @@ void VirtualRun::record(const Plan& plan, const Taken& taken, double cost) {
     r.dropped += m.use == Use::kDrop ? 1 : 0;
   }
   r.terms = plan.terms;
+  if (spec_.measure_gap) r.terms.emplace_back("measured_gap", taken.gap);
   r.loss = facts_.loss;
   r.note = plan.note;
   if (!news_.empty()) r.note += (r.note.empty() ? "" : "; ") + std::exchange(news_, "");

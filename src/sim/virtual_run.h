@@ -64,10 +64,11 @@ class VirtualRun {
     std::vector<Shard::Member> members;
     std::vector<PushPtr> pushes;
     double weight = 0, loss = 0, iterations = 0;
+    double gap = 0;  // mean of the members, where it is measured
     int64_t samples = 0;
   };
   Taken take(const Plan& plan);
-  double apply(const Taken& taken);
+  double apply(Taken& taken);
   double gap(const Push& push) const;
   void measure();
   void record(const Plan& plan, const Taken& taken, double cost);
