@@ -2,13 +2,14 @@
 """What a learning-rate search is worth: LeNet on Fashion-MNIST, two tables made from `kinet train`.
 
 usage: bench/lr_search.py [range | race | both] [--folder runs/lr_search] [--seeds 31,32,33]
-           [--best 0.04] [--iterations 1000] [--method armijo] [--policy poly]
+           [--best 0.04] [--iterations 1000] [--every 10] [--method armijo] [--policy poly]
+           [--policies fixed,exp,poly] [--factors 0.1,0.3,1,3,10]
 
 range  final test accuracy when base_lr is 0.1, 0.3, 1, 3 and 10 times `--best`, with and without
        lr_search_param, all with `--policy`. `diverged`: the run ended because the loss was not finite.
 race   at `--best`: when the test accuracy first reaches 0.86, for lr_policy fixed, poly (power 1) and
        exp (a tenth of the rate at the end) without and with a search. In
-       iterations (a test every 50), in iterations with the time of the search counted as further ones,
+       iterations (a test every `--every`), in iterations with the time of the search counted as further ones,
        and in seconds of training without tests, which depend on what else the machine does.
 best   final accuracy for a range of base_lr without a search, to find `--best`.
 
@@ -90,7 +91,7 @@ def accuracy_text(result):
 def table_range(a):
     rows = {}
     for search in (True, False):
-        for factor in FACTORS:
+        for factor in a.factors:
             results = []
             for seed in a.seeds:
                 name = "range-%s-%s-%g" % (a.policy, a.method if search else "none", factor)
@@ -103,7 +104,7 @@ def table_range(a):
             rows[search, factor] = results
     print("\n| base_lr | without: mean (each seed) | with %s: mean (each seed) | search's share of "
           "the time |\n| --- | --- | --- | --- |" % a.method)
-    for factor in FACTORS:
+    for factor in a.factors:
         cells = []
         for search in (False, True):
             results = rows[search, factor]
@@ -116,14 +117,14 @@ def table_range(a):
 
 
 def table_race(a):
-    runs = [(policy, search) for search in (False, True) for policy in ("fixed", "exp", "poly")]
+    runs = [(policy, search) for search in (False, True) for policy in a.policies]
     lines = []
     for policy, search in runs:
         results = []
         for seed in a.seeds:
             name = "race-%s-%s" % (policy, a.method if search else "none")
             fields = policy_fields(policy, a.iterations) + [
-                "base_lr=%.6g" % a.best, "test_interval=50", "display=50"]
+                "base_lr=%.6g" % a.best, "test_interval=%d" % a.every, "display=%d" % a.every]
             results.append(train(a, name, seed, fields + (search_fields(a) if search else [])))
             r = results[-1]
             print("%s seed %d: %.2f reached at %s (%.1f s), final %s, search %.1f %%" % (
@@ -164,11 +165,16 @@ def main():
     parser.add_argument("--seeds", default="31,32,33")
     parser.add_argument("--best", type=float, default=0.04)
     parser.add_argument("--iterations", type=int, default=1000)
+    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--factors", default=",".join("%g" % f for f in FACTORS))
+    parser.add_argument("--policies", default="fixed,exp,poly")
     parser.add_argument("--method", default="armijo")
     parser.add_argument("--policy", default="poly")
     parser.add_argument("--set", action="append", help="a further field of the runs with a search")
     a = parser.parse_args()
     a.seeds = [int(seed) for seed in a.seeds.split(",")]
+    a.factors = [float(factor) for factor in a.factors.split(",")]
+    a.policies = a.policies.split(",")
     os.makedirs(a.folder, exist_ok=True)
     if a.what == "best":
         table_best(a)

@@ -84,6 +84,15 @@ Finding numa() {
           "let each rank stay on one node: numactl --cpunodebind=N --membind=N"};
 }
 
+// OpenBLAS takes its oldest kernel for a processor that is newer than itself.
+bool slow_blas_kernel(const std::string& description) {
+  if (std::string(vec().name) == "generic") return false;
+  for (const char* old : {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Barcelona"}) {
+    if (description.find(std::string("kernel ") + old) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // A product by hand beside the library's.
 Finding arithmetic() {
   constexpr int kSize = 17;
@@ -100,6 +109,16 @@ Finding arithmetic() {
     worst = std::max(worst, std::abs(sum - c[i]));
   }
   const std::string what = blas_description() + "; vector kernels " + vec().name;
+  if (worst == 0 && slow_blas_kernel(what)) {
+    return {
+        "arithmetic",
+        Level::kNote,
+        what,
+        {},
+        fmt::format("OpenBLAS does not know this processor and takes a kernel without AVX; several "
+                    "times faster: OPENBLAS_CORETYPE={} kinet ...",
+                    std::string(vec().name) == "avx512" ? "SkylakeX" : "Haswell")};
+  }
   if (worst == 0) return {"arithmetic", Level::kGood, what, {}, ""};
   return {"arithmetic",
           Level::kBad,
