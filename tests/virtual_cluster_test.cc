@@ -9,10 +9,12 @@
 
 #include <cmath>
 
+#include "src/sim/net_problem.h"
 #include "src/sim/quadratic_problem.h"
 #include "src/sync/sync.h"
 #include "tests/data_files.h"
 #include "tests/solver_helpers.h"
+#include "tests/sync_ranks.h"
 
 namespace kinet {
 namespace {
@@ -76,6 +78,33 @@ TEST_F(VirtualClusterTest, BspIsSgdOnTheMeanGradient) {
   EXPECT_EQ(r.rounds, 40);
   EXPECT_EQ(r.samples, 120);
   EXPECT_NEAR(r.seconds, 40, 1e-9);  // a second each, and nothing else
+}
+
+// The same solver file, once by ranks that talk and once by numbers.
+TEST_F(VirtualClusterTest, SynchronousFormsHaveTheBitsOfRealRanks) {
+  for (const char* sync :
+       {"model: 'bsp' servers: 1", "model: 'momentum_k_sync' k_rule: 'fixed'",
+        "model: 'local_sgd' local_steps: 2", "model: 'k_sync' k: 3",
+        "model: 'sync_easgd' easgd_level: 1", "model: 'sync_easgd' easgd_level: 3"}) {
+    SCOPED_TRACE(sync);
+    const std::string text =
+        solver_text(net(), fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: 20 random_seed: 7 {} "
+                                       "sync_param {{ {} }}",
+                                       kNoSnapshot, sync));
+    SyncRun real;
+    real.workers = 3;
+    const auto ranks = run_sync(text, real, options_);
+    for (const SyncRank& r : ranks) ASSERT_EQ(r.error, "");
+    const auto expected = ranks[0].run->solver->train_net().parameter_arena();
+    VirtualSpec s = spec("model: 'bsp'", 3, 20);
+    s.config = SolverConfig::parse(text, "test solver");
+    NetProblemOptions options;
+    options.seed = 7;
+    options.workers = 3;
+    NetProblem problem(s.config, options);
+    const VirtualResult r = run_virtual(problem, s, nullptr);
+    EXPECT_EQ(r.weights, std::vector<float>(expected.begin(), expected.end()));
+  }
 }
 
 TEST_F(VirtualClusterTest, LanesChangeNoBit) {
