@@ -59,7 +59,9 @@ class CompareLog : public GridObserver {
     const std::string count = fmt::format("{} of {}", progress.done, progress.cells);
     const std::string left = human_seconds(progress.seconds_left);
     if (console_.mode() == Console::Mode::kTerminal) {
-      console_.live(fmt::format("{}: {} runs, about {} left; {}", phase_, count, left, label));
+      const std::string line =
+          fmt::format("{}: {} runs, about {} left; {}", phase_, count, left, label);
+      console_.live(line.substr(0, static_cast<size_t>(std::max(20, console_.width() - 1))));
     } else if (!outcome.stored) {
       console_.line(fmt::format("{}: {}: {}, about {} left", count, label, text_of(outcome), left));
     }

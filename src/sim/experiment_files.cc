@@ -67,6 +67,7 @@ Json row_json(const Experiment& experiment, const TableRow& row) {
                                                           {"lag", &row.lag},
                                                           {"max_lag", &row.max_lag},
                                                           {"gap", &row.gap},
+                                                          {"mean_link", &row.mean_link},
                                                           {"p99_link", &row.p99_link}};
   for (const auto& [name, summary] : costs) out[name] = summary_json(*summary);
   return out;

@@ -69,6 +69,12 @@ std::string bytes_text(const Summary& bytes) {
   return bytes.count == 0 ? "–" : human_bytes(static_cast<uint64_t>(std::llround(bytes.mean)));
 }
 
+// "12.0 MB, 15.3 MB"; of strategies without servers nothing.
+std::string link_text(const TableRow& row) {
+  if (row.mean_link.count == 0 || row.mean_link.mean == 0) return "–";
+  return bytes_text(row.mean_link) + ", " + bytes_text(row.p99_link);
+}
+
 std::string percent_text(const Summary& part) {
   return part.count == 0 ? "–" : fmt::format("{:.1f} %", 100 * part.mean);
 }
@@ -79,6 +85,18 @@ std::string about_strategies(const Experiment& experiment) {
     if (!strategy.about.empty()) lines.push_back(strategy.name + ": " + strategy.about);
   }
   return lines.empty() ? "" : "\n" + list(lines);
+}
+
+// "4 each", or "bsp 4, asp 6": budgets that differ have to be seen.
+std::string rates_tried(const Experiment& experiment) {
+  std::vector<std::string> texts;
+  bool same = true;
+  const size_t first = experiment.strategies.front().rates.size();
+  for (const Strategy& strategy : experiment.strategies) {
+    same = same && strategy.rates.size() == first;
+    texts.push_back(fmt::format("{} {}", strategy.name, strategy.rates.size()));
+  }
+  return same ? fmt::format("{} each", first) : join(texts, ", ");
 }
 
 }  // namespace
@@ -113,11 +131,11 @@ TextTable time_table(const Experiment& experiment, const SettingTable& table) {
 
 TextTable cost_table(const Experiment& experiment, const SettingTable& table) {
   TextTable out;
-  out.headings = {"strategy", "run, s", "samples", "moved",    "server s",
+  out.headings = {"strategy", "run, s", "samples", "moved",    "link a s", "server s",
                   "waiting",  "k",      "lag",     "max. lag", "gap"};
   for (const TableRow& row : table.rows) {
     out.rows.push_back({strategy_name(experiment, row.strategy), figure_text(row.seconds),
-                        figure_text(row.samples), bytes_text(row.bytes),
+                        figure_text(row.samples), bytes_text(row.bytes), link_text(row),
                         figure_text(row.server_seconds), percent_text(row.waiting),
                         figure_text(row.k), figure_text(row.lag), figure_text(row.max_lag),
                         figure_text(row.gap)});
@@ -155,7 +173,8 @@ std::vector<std::string> rules_of(const Experiment& experiment) {
     if (!experiment.tune_cluster.empty()) {
       rates += " on cluster " + cluster_name(experiment, -1);
     }
-    rates += "; *: the least or the largest of those tried";
+    rates += fmt::format(" (rates tried: {}); *: the least or the largest of those tried",
+                         rates_tried(experiment));
   }
   out.push_back(rates + ".");
   out.push_back(

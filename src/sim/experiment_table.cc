@@ -41,6 +41,7 @@ void fill_costs(const Outcomes& outcomes, TableRow& row) {
   row.lag = of([](const Run& r) { return r.mean_lag; });
   row.max_lag = of([](const Run& r) { return r.max_lag; });
   row.gap = of([](const Run& r) { return r.mean_gap; });
+  row.mean_link = of([](const Run& r) { return r.mean_link; });
   row.p99_link = of([](const Run& r) { return r.p99_link; });
   row.waiting = of([](const Run& r) {
     const double all = r.compute_seconds + r.waiting_seconds;

@@ -31,8 +31,9 @@ struct TableRow {
   std::string problem;                                  // no run at all: why
   std::vector<TargetFigure> targets;                    // as those of the setting
   std::vector<std::optional<double>> finals;            // a seed each
-  Summary final, seconds, samples, bytes, server_seconds, k, lag, max_lag, gap, p99_link;
-  Summary waiting;  // part of the workers' time
+  Summary final, seconds, samples, bytes, server_seconds, k, lag, max_lag, gap;
+  Summary mean_link, p99_link;  // bytes a second at the servers, the second of 1 s windows
+  Summary waiting;              // part of the workers' time
 };
 
 struct TableTarget {
