@@ -35,40 +35,47 @@ bool Plan::applies() const {
 void SyncModel::set_up(const Params&, const SyncSetup& setup) {
   setup_ = setup;
   peers_.assign(setup.workers, Peer());
+  live_ = 0;
+  idle_.clear();
 }
 
-int SyncModel::live() const {
-  return static_cast<int>(
-      std::count_if(peers_.begin(), peers_.end(), [](const Peer& p) { return p.alive; }));
+void SyncModel::note_idle(int worker) {
+  const Peer& peer = peers_[worker];
+  if (peer.waiting && peer.held == 0) {
+    idle_.insert(worker);
+  } else {
+    idle_.erase(worker);
+  }
 }
 
 // What a dead worker has pushed whole stays good.
 void SyncModel::on_worker(int worker, bool alive) {
-  peers_[worker] = {alive, alive};
+  Peer& peer = peers_[worker];
+  live_ += static_cast<int>(alive) - static_cast<int>(peer.alive);
+  peer.alive = peer.waiting = alive;
+  note_idle(worker);
   worker_changed(worker);
 }
 
 void SyncModel::on_gradient(const Gradient& gradient) {
   held_.push_back(gradient);
   peers_[gradient.worker].waiting = true;
+  ++peers_[gradient.worker].held;
+  note_idle(gradient.worker);
   gradient_came(gradient);
 }
 
 void SyncModel::on_idle(int worker) {
   peers_[worker].waiting = true;
+  note_idle(worker);
   idle_came(worker);
-}
-
-int SyncModel::held_of(int worker) const {
-  return static_cast<int>(std::count_if(held_.begin(), held_.end(),
-                                        [&](const Gradient& g) { return g.worker == worker; }));
 }
 
 // Who waits and has nothing at the servers would wait for ever.
 std::optional<Plan> SyncModel::next(double now) {
   Plan newcomers;
-  for (int w = 0; w < workers(); ++w) {
-    if (waiting(w) && held_of(w) == 0 && may_answer(w)) newcomers.answer.push_back(w);
+  for (const int w : idle_) {
+    if (may_answer(w)) newcomers.answer.push_back(w);
   }
   if (newcomers.answer.empty()) return decide(now);
   newcomers.k = k();
@@ -83,10 +90,13 @@ void SyncModel::committed(const Plan& plan) {
     KINET_CHECK(it != held_.end(), "gradient {} of worker {} is used twice, or was never there",
                 m.seq, m.worker);
     held_.erase(it);
+    --peers_[m.worker].held;
+    note_idle(m.worker);
   }
   for (const int w : plan.answer) {
     KINET_CHECK(peers_[w].waiting, "worker {} is answered but does not wait", w);
     peers_[w].waiting = false;
+    note_idle(w);
   }
   if (plan.applies()) ++version_;
 }

@@ -24,6 +24,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -145,7 +146,7 @@ class SyncModel {
   virtual bool finished() const { return false; }
 
   int workers() const { return setup_.workers; }
-  int live() const;
+  int live() const { return live_; }
   bool alive(int worker) const { return peers_[worker].alive; }
   int64_t version() const { return version_; }
 
@@ -162,15 +163,20 @@ class SyncModel {
   bool waiting(int worker) const { return peers_[worker].waiting; }
   int lag(const Gradient& g) const { return static_cast<int>(version_ - g.version); }
   PlanMember member(const Gradient& g, double weight, Use use) const;
-  int held_of(int worker) const;
+  int held_of(int worker) const { return peers_[worker].held; }
   const SyncSetup& setup() const { return setup_; }
 
  private:
   struct Peer {
     bool alive = false, waiting = false;
+    int held = 0;  // gradients of it in held_
   };
+  void note_idle(int worker);
+
   SyncSetup setup_;
   std::vector<Peer> peers_;
+  int live_ = 0;
+  std::set<int> idle_;  // workers that wait and have nothing at the servers
   std::deque<Gradient> held_;
   int64_t version_ = 0;
 };

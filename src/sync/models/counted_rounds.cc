@@ -41,15 +41,15 @@ std::optional<Plan> CountedRounds::decide(double) {
   Plan plan;
   // More mini-batches than workers have room for would never come together.
   plan.k = std::clamp(k(), 1, std::max(1, r.distinct ? live() : live() * slots()));
+  const auto short_of_k = [&] { return r.keep_going ? keep_going() : std::nullopt; };
+  if (static_cast<int>(held().size()) < plan.k) return short_of_k();
   std::set<int> seen;
   for (const Gradient& g : held()) {
     if (static_cast<int>(plan.members.size()) == plan.k) break;
     if (r.distinct && !seen.insert(g.worker).second) continue;
     plan.members.push_back(member(g, 0, use()));
   }
-  if (static_cast<int>(plan.members.size()) < plan.k) {
-    return r.keep_going ? keep_going() : std::nullopt;
-  }
+  if (static_cast<int>(plan.members.size()) < plan.k) return short_of_k();
   for (PlanMember& m : plan.members) {
     m.weight = weight(plan.k);
     const bool last =
