@@ -177,6 +177,23 @@ TEST_F(VirtualClusterTest, WorkersLeaveAndJoin) {
   }
 }
 
+// It begins at the center, and does not pull it back to where the lost worker was.
+TEST_F(VirtualClusterTest, ASuccessorKnowsNothingOfTheOneBefore) {
+  QuadraticSettings quick = small();
+  quick.condition = 2;
+  quick.noise = 0;
+  QuadraticProblem problem(quick, 7);
+  const VirtualResult r = run_virtual(
+      problem,
+      spec("model: 'async_easgd'", 2, 202,
+           std::string(kIdeal) + " event { at: 1.5 worker: 1 kind: LEAVE } event { at: 200.5 "
+                                 "worker: 1 kind: JOIN }"),
+      nullptr);
+  std::vector<float> start(64);
+  problem.start(start, {});
+  EXPECT_LT(r.tests.back().loss, problem.test(0, start, {}).loss / 1000);
+}
+
 TEST_F(VirtualClusterTest, TheLastWorkersDeathEndsTheRun) {
   QuadraticProblem problem(small(), 7);
   const VirtualResult r = run_virtual(

@@ -79,17 +79,12 @@ void VirtualRun::set_up() {
   std::unique_ptr<ServerRule> rule = model_->make_server_rule();
   if (rule != nullptr) passes_ = rule->passes();
   peers_.resize(spec_.workers);
-  for (int w = 0; w < spec_.workers; ++w) {
-    peers_[w].rule = model_->make_worker_rule();
-    if (peers_[w].rule == nullptr) continue;
-    RuleSetup known;
-    known.segments = shard.segments;
-    known.settings = shard.settings;
-    known.solver_type = shard.solver_type;
-    known.workers = spec_.workers;
-    peers_[w].rule->set_up(known, floats_);
-    shard.gradients = false;
-  }
+  rule_setup_.segments = shard.segments;
+  rule_setup_.settings = shard.settings;
+  rule_setup_.solver_type = shard.solver_type;
+  rule_setup_.workers = spec_.workers;
+  for (Peer& peer : peers_) equip(peer);
+  shard.gradients = peers_[0].rule == nullptr;
   shard_ = std::make_unique<Shard>(shard, std::move(rule));
   link_ = std::make_unique<LinkModel>(spec_.cluster.link, rank_of(spec_.workers));
   knows_ = {&problem_, spec_.workers, shard.clip,
@@ -143,6 +138,11 @@ void VirtualRun::fail_with(const std::string& reason) {
   if (reason_.empty()) reason_ = reason;
 }
 
+void VirtualRun::equip(Peer& peer) {
+  peer.rule = model_->make_worker_rule();
+  if (peer.rule != nullptr) peer.rule->set_up(rule_setup_, floats_);
+}
+
 void VirtualRun::join(int worker) {
   Peer& peer = peers_[worker];
   if (peer.alive) return;
@@ -150,6 +150,12 @@ void VirtualRun::join(int worker) {
   peer.alive = true;
   peer.waits_since = now_;
   if (peer.life > 1) {
+    // A successor knows nothing of the one before it, which may still be computing in a lane.
+    if (peer.rule != nullptr && peer.last_task) lanes_.wait(peer.last_task);
+    peer.last_task = nullptr;
+    peer.loss_known = false;
+    peer.free_at = now_;
+    equip(peer);
     resets_.push_back(worker);
     news_ += fmt::format("{}worker {} joins", news_.empty() ? "" : "; ", worker);
   }

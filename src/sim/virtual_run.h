@@ -56,6 +56,7 @@ class VirtualRun {
 
   // virtual_run.cc: set-up, the loop, the servers
   void set_up();
+  void equip(Peer& peer);  // with a rule of its own, if the model has them
   void at(double time, Call call) { events_.push(time, std::move(call)); }
   bool ended() const;
   void look();
@@ -114,6 +115,7 @@ class VirtualRun {
   Sent published_;  // of the newest version; null: not made yet
   int passes_ = 3;
   WorkerKnows knows_;
+  RuleSetup rule_setup_;  // of the workers
   std::vector<Peer> peers_;
   EventQueue<Call> events_;
   std::deque<Call> inbox_;  // of the servers
