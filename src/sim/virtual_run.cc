@@ -327,7 +327,8 @@ void VirtualRun::record(const Plan& plan, const Taken& taken, double cost) {
   r.live = model_->live();
   dropped_.insert(dropped_.begin(), plan.members.begin(), plan.members.end());
   for (const PlanMember& m : std::exchange(dropped_, {})) {
-    r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * rate_, use_name(m.use)});
+    r.members.push_back(
+        {m.worker, m.seq, m.weight, m.lag, m.rate * rate_, use_name(m.use), 0, m.steps});
     r.dropped += m.use == Use::kDrop ? 1 : 0;
   }
   r.terms = plan.terms;

@@ -32,7 +32,8 @@ void VirtualRun::answer(int worker, double when) {
   push->version = version_;
   push->batch = peer.next_batch;
   push->iteration = static_cast<int64_t>(std::floor(iteration_));
-  push->steps = std::min(model_->local_steps(), std::max<int64_t>(1, spec_.end - push->iteration));
+  push->steps =
+      std::min(model_->steps_of(worker), std::max<int64_t>(1, spec_.end - push->iteration));
   push->at = published_;
   push->answered = when;
   peer.computing = push;

@@ -78,6 +78,7 @@ struct RoundRecord {
     double rate = 0;     // its worker's learning rate
     std::string how;     // "fresh", "ordered", "drop", ...: what was done with it
     double seconds = 0;  // that a mini-batch of it took its worker; 0: not known
+    int64_t steps = 1;   // mini-batches behind it
   };
   int64_t round = 0;
   double iteration = 0;  // after it; whole where every round is one

@@ -22,7 +22,7 @@ ReplayRound replayed(const RoundRecord& r, const fs::path& log) {
     const std::optional<Use> use = use_of(m.how);
     KINET_CHECK(use.has_value(), "{}: round {}: '{}' is no use of a gradient", log.string(),
                 r.round, m.how);
-    out.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate, *use, false});
+    out.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate, *use, false, m.steps});
   }
   return out;
 }

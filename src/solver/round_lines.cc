@@ -37,7 +37,8 @@ RoundRecord::Member member_of(const Json& j) {
           .lag = j.at(3).get<int>(),
           .rate = number(j.at(4)),
           .how = j.at(5).get<std::string>(),
-          .seconds = j.size() > 6 ? number(j.at(6)) : 0};
+          .seconds = j.size() > 6 ? number(j.at(6)) : 0,
+          .steps = j.size() > 7 ? j.at(7).get<int64_t>() : 1};
 }
 
 RoundRecord round_of(const Json& j) {
@@ -69,7 +70,9 @@ std::string round_line(const RoundRecord& r) {
     const RoundRecord::Member& m = r.members[i];
     out += fmt::format("{}[{},{},{},{},{},{}", i > 0 ? "," : "", m.worker, m.seq, exact(m.weight),
                        m.lag, exact(m.rate), quoted(m.how));
-    out += m.seconds > 0 ? "," + shown(m.seconds) + "]" : "]";
+    if (m.seconds > 0 || m.steps != 1) out += "," + shown(m.seconds);
+    if (m.steps != 1) out += fmt::format(",{}", m.steps);
+    out += "]";
   }
   out += "]";
   if (!r.terms.empty()) {

@@ -309,7 +309,8 @@ void Solver::Impl::tell_round(const LeadRound& round) {
     for (const PlanMember& m : *members) {
       const auto took = round.seconds.find({m.worker, m.seq});
       r.members.push_back({m.worker, m.seq, m.weight, m.lag, m.rate * round.learning_rate,
-                           use_name(m.use), took == round.seconds.end() ? 0 : took->second});
+                           use_name(m.use), took == round.seconds.end() ? 0 : took->second,
+                           m.steps});
     }
   }
   r.terms = round.plan.terms;

@@ -86,7 +86,7 @@ AnswerMessage Lead::answer(int worker, Command& command) {
   m.iteration = static_cast<int64_t>(std::floor(iteration_));
   m.batch = books_[worker].next_batch;
   const int64_t left = std::max<int64_t>(1, options_.end - m.iteration);
-  m.steps = peer.steps = std::min(model_.local_steps(), left);
+  m.steps = peer.steps = std::min(model_.steps_of(worker), left);
   m.learning_rate = options_.schedule(m.iteration);
   m.buffer = peer.buffer;
   m.slot = peer.slot;

@@ -53,7 +53,7 @@ void Replay::check_rounds() const {
 void Replay::find_places() {
   for (const ReplayRound& r : rounds_) {
     for (const PlanMember& m : r.members) {
-      const Place place{r.number - 1 - m.lag, r.number, m.use == Use::kDrop};
+      const Place place{r.number - 1 - m.lag, r.number, m.use == Use::kDrop, m.steps};
       KINET_CHECK(places_[m.worker].emplace(m.seq, place).second,
                   "{}: gradient {} of worker {} twice, the second time in round {}", log_, m.seq,
                   m.worker, r.number);
@@ -110,6 +110,11 @@ void Replay::refuse_gaps() const {
                   log_, due, w);
     }
   }
+}
+
+int64_t Replay::steps_of(int worker) const {
+  const auto place = places_[worker].find(next_seq_[worker]);
+  return place == places_[worker].end() ? local_steps() : place->second.steps;
 }
 
 int Replay::k() const {

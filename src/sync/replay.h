@@ -52,6 +52,7 @@ class Replay : public SyncModel {
     return logged_->make_worker_rule();
   }
   int64_t local_steps() const override { return logged_->local_steps(); }
+  int64_t steps_of(int worker) const override;
   int k() const override;
   std::string describe() const override;
 
@@ -65,6 +66,7 @@ class Replay : public SyncModel {
   struct Place {
     int64_t version = 0, round = 0;  // it is computed at, and used in
     bool dropped = false;
+    int64_t steps = 1;
   };
   using Places = std::map<int64_t, Place>;  // by seq
   void check_rounds() const;

@@ -116,7 +116,7 @@ std::unique_ptr<SyncModel> make_sync_model(const Params& sync_param, const SyncS
 }
 
 PlanMember SyncModel::member(const Gradient& g, double weight, Use use) const {
-  return {g.worker, g.seq, weight, lag(g), g.rate, use, false};
+  return {g.worker, g.seq, weight, lag(g), g.rate, use, false, g.steps};
 }
 
 }  // namespace kinet

@@ -69,6 +69,7 @@ struct PlanMember {
   double rate = 1;
   Use use = Use::kFresh;
   bool grouped = false;  // one of those at the same weights, whose mean is measured
+  int64_t steps = 1;     // mini-batches behind it
 };
 
 struct Plan {
@@ -129,6 +130,8 @@ class SyncModel {
   virtual std::unique_ptr<ServerRule> make_server_rule() const { return nullptr; }
   virtual std::unique_ptr<WorkerRule> make_worker_rule() const { return nullptr; }
   virtual int64_t local_steps() const { return 1; }
+  // The same for the next push of one worker: a replay knows them one by one.
+  virtual int64_t steps_of(int /*worker*/) const { return local_steps(); }
   virtual bool wants_norms(int64_t /*round*/) const { return false; }
   virtual bool wants_product() const { return false; }
   virtual int k() const { return live(); }
