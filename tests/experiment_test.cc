@@ -62,6 +62,30 @@ TEST(Experiment, TheSolverFileOfAStrategy) {
   EXPECT_EQ(bsp->params().message("sync_param").get_string("model"), "bsp");
 }
 
+// Fields of one number of workers win over the others, a strategy's own over those of all.
+TEST(Experiment, FieldsForANumberOfWorkers) {
+  const ExperimentFolder files;
+  const std::string head =
+      "solver: 'solver.prototxt' cluster: 'a.prototxt' workers: [2, 8] seed: 11\n" + kLength;
+  const Experiment e = files.parse(
+      head + "set: 'momentum=0.5' at_workers { workers: 8 set: 'momentum=0.25' set: 'gamma=0.3' }" +
+      kBsp +
+      "strategy { name: 'k' sync_param { model: 'k_sync' } set: 'momentum=0'"
+      "  at_workers { workers: 8 set: 'momentum=0.125' } }");
+  const auto momentum = [&](int strategy, int workers) {
+    const Strategy& s = e.strategies[static_cast<size_t>(strategy)];
+    return e.config(s, 0.1, e.set_at(s, workers))->params().get_double("momentum");
+  };
+  EXPECT_EQ(momentum(0, 2), 0.5);
+  EXPECT_EQ(momentum(0, 8), 0.25);
+  EXPECT_EQ(momentum(1, 2), 0);
+  EXPECT_EQ(momentum(1, 8), 0.125);
+  EXPECT_CONTAINS(errors(head + kBsp + "at_workers { workers: 4 set: 'gamma=0.3' }"),
+                  "no run has 4 workers");
+  EXPECT_CONTAINS(errors(head + "strategy { name: 'b' at_workers { workers: 8 set: 'gama=1' } }"),
+                  "strategy 'b'");
+}
+
 // An objective takes the place of the net, and the solver may be left out.
 TEST(Experiment, AnObjectiveNeedsNoSolver) {
   const ExperimentFolder files;

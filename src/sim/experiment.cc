@@ -47,6 +47,7 @@ class Reader {
     out_.cluster_set = file_.get_strings("cluster_set");
     read_files();
     read_grid();
+    out_.at_workers = read_at_workers(file_);
     read_length();
     read_strategies();
     read_tuning();
@@ -146,6 +147,7 @@ class Reader {
     if (out_.max_seconds < 0) error("max_seconds", "max_seconds: 0 (no limit) or more");
   }
 
+  std::vector<WorkersSet> read_at_workers(const Params& params);
   void read_strategies();
   void read_rates(const Params& params, Strategy& strategy);
   void read_tuning();
@@ -157,6 +159,18 @@ class Reader {
   Diagnostics& diagnostics_;
 };
 
+std::vector<WorkersSet> Reader::read_at_workers(const Params& params) {
+  std::vector<WorkersSet> out;
+  for (const Params& at : params.messages("at_workers")) {
+    out.push_back({at.get_int32("workers"), at.get_strings("set")});
+    if (std::count(out_.workers.begin(), out_.workers.end(), out.back().workers) > 0) continue;
+    diagnostics_.error(at.where(), fmt::format("at_workers: no run has {} workers\nhint: workers: "
+                                               "one of those of the experiment",
+                                               out.back().workers));
+  }
+  return out;
+}
+
 void Reader::read_strategies() {
   std::vector<std::string> names;
   for (const Params& params : file_.messages("strategy")) {
@@ -164,6 +178,7 @@ void Reader::read_strategies() {
     strategy.name = params.get_string("name");
     strategy.about = params.get_string("about");
     strategy.set = params.get_strings("set");
+    strategy.at_workers = read_at_workers(params);
     strategy.where = params.where();
     if (const ParamNode* sync = params.message("sync_param").node()) strategy.sync_param = *sync;
     if (strategy.name.empty()) {

@@ -29,11 +29,18 @@ struct Halving {
   int rungs = 1;  // 1: every rate runs the whole length
 };
 
+// Solver fields for one number of workers alone: "warmup_start_lr=0.0125" with eight.
+struct WorkersSet {
+  int workers = 0;
+  std::vector<std::string> set;
+};
+
 struct Strategy {
   std::string name, about;
   std::vector<std::string> set;  // solver fields that win over the file: "momentum=0"
   ParamNode sync_param;          // { model: ... }; without children: bsp
-  std::vector<double> rates;     // learning rates (base_lr) to try, ascending; one at least
+  std::vector<WorkersSet> at_workers;
+  std::vector<double> rates;  // learning rates (base_lr) to try, ascending; one at least
   Position where;
 };
 
@@ -46,6 +53,7 @@ struct Experiment {
   std::string name, about, path;
   std::string solver, objective;                        // files; one may be ""
   std::vector<std::string> set;                         // for all strategies
+  std::vector<WorkersSet> at_workers;                   // for all, before those of a strategy
   std::vector<std::string> objective_set, cluster_set;  // the same for these files
   std::vector<int> workers;
   std::vector<std::string> clusters;  // files
@@ -77,6 +85,8 @@ struct Experiment {
   // The solver file of a strategy at a rate, checked; `more` wins over everything.
   std::shared_ptr<const SolverConfig> config(const Strategy& strategy, double rate,
                                              const std::vector<std::string>& more = {}) const;
+  // What is set for a number of workers, for `more`.
+  std::vector<std::string> set_at(const Strategy& strategy, int workers) const;
   bool higher_is_better() const { return measure == Measure::kAccuracy; }
   std::string measure_name() const { return higher_is_better() ? "accuracy" : "loss"; }
 

@@ -88,6 +88,16 @@ std::shared_ptr<const SolverConfig> Experiment::config(const Strategy& strategy,
   return SolverConfig::parse(root.to_text(), solver.empty() ? path : solver, all);
 }
 
+std::vector<std::string> Experiment::set_at(const Strategy& strategy, int workers) const {
+  std::vector<std::string> out;
+  for (const auto* each : {&at_workers, &strategy.at_workers}) {
+    for (const WorkersSet& at : *each) {
+      if (at.workers == workers) out.insert(out.end(), at.set.begin(), at.set.end());
+    }
+  }
+  return out;
+}
+
 void settle_rates(Experiment& experiment) {
   for (Strategy& strategy : experiment.strategies) {
     std::vector<double>& rates = strategy.rates;
@@ -119,7 +129,9 @@ void check_strategies(const Experiment& experiment) {
       setup.solver_type = params.get_string("type");
       for (const int workers : experiment.workers) {
         setup.workers = workers;
-        make_sync_model(params.message("sync_param"), setup);
+        const auto at = experiment.config(strategy, strategy.rates.front(),
+                                          experiment.set_at(strategy, workers));
+        make_sync_model(at->params().message("sync_param"), setup);
       }
       if (experiment.tests == 0 && params.get_int("test_interval") == 0) {
         fail(

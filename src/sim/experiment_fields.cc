@@ -17,6 +17,17 @@ const MessageType& halving_fields() {
   return type;
 }
 
+Field at_workers_field(const char* help) {
+  static const MessageType type{
+      "at_workers",
+      "Solver fields for one number of workers alone.",
+      {uint_field("workers", "", "that number, one of the experiment's"),
+       repeated(string_field("set", "",
+                             "a solver field that wins over all others but the rate: "
+                             "\"warmup_start_lr=0.0125\""))}};
+  return repeated(message_field("at_workers", type, help));
+}
+
 const MessageType& strategy_fields() {
   static const MessageType type{
       "strategy",
@@ -27,6 +38,7 @@ const MessageType& strategy_fields() {
                      "whom its workers wait for; in place of the solver file's; absent: as there"),
        repeated(string_field("set", "",
                              "a solver field that wins over the file: \"momentum=0\"; any number")),
+       at_workers_field("fields of this strategy with so many workers"),
        repeated(float_field("rate", "", "learning rates to try; absent: those of the experiment")),
        repeated(float_field("rate_factor", "",
                             "the same as factors on the solver's base_lr (after `set`)"))}};
@@ -50,6 +62,7 @@ std::vector<Field> what_is_run() {
                      "file of a synthetic function that is trained in place of the solver's net; "
                      "then the solver may be left out"),
           repeated(string_field("set", "", "a solver field that wins over the file, for all")),
+          at_workers_field("fields of all strategies with so many workers"),
           repeated(string_field("objective_set", "",
                                 "a field that wins over that file: "
                                 "\"objective.quadratic.noise=0\"")),

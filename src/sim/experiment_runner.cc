@@ -62,8 +62,9 @@ VirtualRunner::VirtualRunner(const Experiment& experiment) : experiment_(experim
   std::map<std::string, Costs> costs;
   for (size_t s = 0; s < experiment.strategies.size(); ++s) {
     const Strategy& strategy = experiment.strategies[s];
-    const auto config = experiment.config(strategy, strategy.rates.front());
     for (const int workers : experiment.workers) {
+      const auto config =
+          experiment.config(strategy, strategy.rates.front(), experiment.set_at(strategy, workers));
       const std::string key = problem_key(*config, workers);
       if (costs.count(key) == 0) costs[key] = measure(config, workers);
       plans_[{static_cast<int>(s), workers}] = make_plan(config->params(), workers, costs[key]);
@@ -148,10 +149,14 @@ CellLength VirtualRunner::length(const Cell& cell) const {
 
 std::shared_ptr<const SolverConfig> VirtualRunner::config(const Cell& cell) const {
   const CellLength length = plan(cell).length;
-  return experiment_.config(experiment_.strategies[static_cast<size_t>(cell.strategy)], cell.rate,
-                            {fmt::format("max_iter={}", length.whole),
-                             fmt::format("test_interval={}", length.test_interval), "display=0",
-                             "snapshot=0", "test_initialization=true"});
+  const Strategy& strategy = experiment_.strategies[static_cast<size_t>(cell.strategy)];
+  std::vector<std::string> more = experiment_.set_at(strategy, cell.setting.workers);
+  for (const std::string& field : {fmt::format("max_iter={}", length.whole),
+                                   fmt::format("test_interval={}", length.test_interval)}) {
+    more.push_back(field);
+  }
+  more.insert(more.end(), {"display=0", "snapshot=0", "test_initialization=true"});
+  return experiment_.config(strategy, cell.rate, more);
 }
 
 const std::string& VirtualRunner::cluster_path(const Cell& cell) const {
