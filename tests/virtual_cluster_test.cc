@@ -141,6 +141,24 @@ TEST_F(VirtualClusterTest, BytesTakeTheirTime) {
   EXPECT_EQ(r.bytes_up, 10 * 4 * 1e5);
 }
 
+// 4 workers that push each step would move 205 kB a second, both ways together.
+TEST_F(VirtualClusterTest, SapusKeepsItsLinkBudget) {
+  const std::string machines =
+      "name: 'm' source: 'test' compute { clock: GAMMA mean: 0.01 } network { preset: fdr } ";
+  const std::string at_the_bound =
+      "model: 'sapus' sapus_delta: 0 sapus_server_share: 0 sapus_exchange_share: 0 ";
+  QuadraticProblem problem(small(), 7);
+  const auto carried = [&](const std::string& budget) {
+    const VirtualResult r =
+        run_virtual(problem, spec(at_the_bound + budget, 4, 400, machines), nullptr);
+    return (r.bytes_up + r.bytes_down) / r.seconds;
+  };
+  EXPECT_GT(carried(""), 180e3);
+  const double budget = 0.0005 * 1e9 / 8;
+  EXPECT_LT(carried("sapus_link_budget: 0.0005"), 1.05 * budget);
+  EXPECT_GT(carried("sapus_link_budget: 0.0005"), 0.7 * budget);
+}
+
 // Must hold for the clock that theory mostly takes: waiting for k of N with cancellation lasts
 // (H_N - H_(N-k)) mean steps.
 TEST_F(VirtualClusterTest, KSyncTakesWhatOrderStatisticsSay) {

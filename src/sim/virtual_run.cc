@@ -60,6 +60,7 @@ void VirtualRun::set_up() {
   setup.workers = spec_.workers;
   setup.momentum = solver.get_double("momentum");
   setup.solver_type = solver.get_string("type");
+  setup.floats = floats_;
   model_ = make_sync_model(sync, setup);
 
   weights_.resize(floats_ + problem_.buffers());
