@@ -1,6 +1,7 @@
 // sapus: when a worker pushes, what its push weighs, and how its steps are bounded from below.
 // ctest: labels=unit,core,smoke timeout=60
 #include <cmath>
+#include <utility>
 
 #include "src/sync/sapus_bound.h"
 #include "src/sync/sapus_steps.h"
@@ -99,14 +100,14 @@ SapusBound sixteen(const SapusBudget& budget, double service) {
 }
 
 TEST(SapusBound, OfTheLink) {
-  // 8 * 16 * 431080 / (125e6 * 0.005) = 88.3
+  // 8 * 16 * 431080 / (0.9 * 125e6 * 0.005) = 98.1
   const SapusBound bound = sixteen({0, 125e6, 0, 0}, 1e-3);
   const SapusBound::Bounds b = bound.bounds(16);
   EXPECT_NEAR(b.pace, 3200, 1e-6);
-  EXPECT_NEAR(b.link, 88.285, 1e-3);
+  EXPECT_NEAR(b.link, 98.095, 1e-3);
   EXPECT_EQ(b.servers, 1);
   EXPECT_EQ(b.workers, 1);
-  EXPECT_EQ(b.steps, 89);
+  EXPECT_EQ(b.steps, 99);
 }
 
 TEST(SapusBound, OfTheServersAndTheWorkers) {
@@ -134,6 +135,7 @@ TEST(SapusBound, FollowsWhatIsMeasured) {
   bound.pushed(1, 1, 0);  // a clock that stood still says nothing
   bound.served(std::nan(""));
   EXPECT_NEAR(bound.bounds(1).servers, 0.12 * 50 / 0.5, 1e-9);
+  EXPECT_EQ(SapusBound({0, 1e6, 0, 0, 64}, 4, 100).bounds(4).steps, 64);  // a budget holds at once
   SapusBound again({0.5, 0, 0, 0}, 4, 100);
   again.restore(bound.state());
   EXPECT_EQ(again.bounds(1).steps, bound.bounds(1).steps);
@@ -148,13 +150,29 @@ TEST(SapusModel, APushThatIsBetterThanTheOthersWeighsMore) {
   EXPECT_EQ(s.push(0), (Plans{"difference 0.0*0.5 ->0"}));  // nobody to compare with
   s.loss = 0.9;                                             // exp(0.1 / 0.5)
   EXPECT_EQ(s.push(1), (Plans{fmt::format("difference 1.0*{:.4g}~1 ->1", 0.5 * std::exp(0.2))}));
+  double mean = 0.95 + 0.05 * std::exp(0.2);  // of the weights, which the next is divided by
+  const auto expected = [&](const std::string& push, double weight) {
+    const double w = 0.5 * weight / std::exchange(mean, 0.95 * mean + 0.05 * weight);
+    return Plans{fmt::format("difference {}*{:.4g}~1 ->{}", push, w, push[0])};
+  };
   s.loss = 1.08;  // against 0.9
-  EXPECT_EQ(s.push(0), (Plans{fmt::format("difference 0.1*{:.4g}~1 ->0", 0.5 * std::exp(-0.4))}));
+  EXPECT_EQ(s.push(0), expected("0.1", std::exp(-0.4)));
   s.loss = 100;
-  EXPECT_EQ(s.push(1), (Plans{"difference 1.1*0.1~1 ->1"}));  // 0.2 at least
+  EXPECT_EQ(s.push(1), expected("1.1", 0.2));  // at least
   s.loss = 0.001;
-  EXPECT_EQ(s.push(0), (Plans{"difference 0.2*0.75~1 ->0"}));  // 1.5 at most
-  EXPECT_NEAR(s.iteration, 0.5 * (1 + std::exp(0.2) + std::exp(-0.4) + 0.2 + 1.5), 1e-9);
+  EXPECT_EQ(s.push(0), expected("0.2", 1.5));  // at most
+}
+
+// While losses fall, the newest push has the smallest; yet the pushes of a round are an iteration.
+TEST(SapusModel, WeightsAreOneOnAverage) {
+  SyncScript s("model: 'sapus'", 4);
+  s.start();
+  for (int i = 0; i < 400; ++i) {
+    s.loss *= 0.99;
+    s.push(i % 4);
+  }
+  EXPECT_GT(s.applied.back().terms[1].second, 1.05);  // the weight by loss
+  EXPECT_NEAR(s.iteration, 100, 3);
 }
 
 TEST(SapusModel, LateIsMoreThanARoundOfAll) {
@@ -173,7 +191,8 @@ TEST(SapusModel, TheWindowForgetsTheDead) {
   s.loss = 9, s.push(1);
   s.alive(1, false);
   s.loss = 1;
-  EXPECT_EQ(s.push(2), (Plans{"difference 2.0*0.5~2 ->2"}));  // the mean of the others is 1
+  // The mean of the others is 1; that of the weights so far 0.95 + 0.05 * 0.2.
+  EXPECT_EQ(s.push(2), (Plans{"difference 2.0*0.5208~2 ->2"}));
   s.alive(1, true);
   EXPECT_TRUE(s.computing(1));
 }
@@ -192,8 +211,10 @@ TEST(SapusModel, StepsFollowTheMeasuredService) {
   SyncScript link("model: 'sapus' sapus_link_budget: 0.8 sapus_server_share: 0", 2, 0.9, "SGD",
                   50000000);
   link.start();
+  EXPECT_EQ(link.model().local_steps(), 64);
+  link.seconds = 64;
   link.push(0);
-  EXPECT_EQ(link.model().local_steps(), 8);  // 2 * 400 MB a second into 100 MB
+  EXPECT_EQ(link.model().local_steps(), 9);  // 2 * 400 MB a second into 90 MB
 }
 
 TEST(SapusModel, RefusesWhatCannotBe) {

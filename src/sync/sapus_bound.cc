@@ -6,6 +6,7 @@
 namespace kinet {
 namespace {
 
+constexpr double kAim = 0.9;        // of the link's budget
 constexpr double kNew = 0.2;        // weight of the newest measurement
 constexpr double kMostSteps = 1e6;  // of a bound: a measurement that is wrong must not end training
 
@@ -37,12 +38,17 @@ SapusBound::Bounds SapusBound::bounds(int live) const {
     known += pace > 0 ? 1 : 0;
     fastest = std::max(fastest, pace);
   }
-  if (known == 0) return out;
+  if (known == 0) {
+    if (budget_.link_budget > 0) out.steps = budget_.first;
+    return out;
+  }
   out.pace *= std::max(live / known, 1.0);
   if (budget_.server_share > 0) {
     out.servers = at_least_one(out.pace * service_ / budget_.server_share);
   }
-  if (budget_.link_budget > 0) out.link = at_least_one(bytes_ * out.pace / budget_.link_budget);
+  if (budget_.link_budget > 0) {
+    out.link = at_least_one(bytes_ * out.pace / (kAim * budget_.link_budget));
+  }
   if (budget_.exchange_share > 0) {
     const double carried = budget_.worker_link > 0 ? bytes_ / budget_.worker_link : 0;
     out.workers = at_least_one((carried + service_) * fastest / budget_.exchange_share);

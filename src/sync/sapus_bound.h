@@ -5,10 +5,12 @@
 // answer to the push. R = sum of s_i, over the live workers. d parameters, of which an exchange
 // carries 8 d bytes, up and down.
 //   servers    R t_a / H            <= rho                 H >= R t_a / rho
-//   link       R 8 d / H            <= budget              H >= 8 d R / budget
+//   link       R 8 d / H            <= 0.9 budget          H >= 8 d R / (0.9 budget)
 //   workers    8 d / link + t_a     <= eps H / max s_i     H >= (8 d / link + t_a) max s_i / eps
-// H is the largest of them, at least 1. Running means with the weight 0.2 for what is new.
-// Memory needs no bound: every worker has its slots at the servers, allocated when they begin.
+// H is the largest of them, at least 1. Running means with the weight 0.2 for what is new. A tenth
+// of the link's budget is kept back for seconds in which more exchanges meet than on average; as
+// long as nothing is measured, a budget is kept by H = `first`. Memory needs no bound: every worker
+// has its slots at the servers, allocated when they begin.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +24,7 @@ struct SapusBudget {
   double link_budget = 0;       // bytes a second; 0: no bound
   double worker_link = 0;       // bytes a second; 0: infinitely fast
   double exchange_share = 0.2;  // eps; 0: no bound
+  int64_t first = 1;
 };
 
 class SapusBound {

@@ -7,9 +7,12 @@
 //   worker   src/sync/sapus_steps.h     pushes u when it is significant, incoherent or old enough
 //   bound    src/sync/sapus_bound.h     H_res, the least steps of an exchange
 //   server   theta <- theta - kappa w_i u_i        kappa = push_weight, or 1/N
-//     w_i = clip( exp((L - l_i) / (s L)), w_min, w_max ) / (1 + t_i)^a
+//     w_i = clip( exp((L - l_i) / (s L)), w_min, w_max ) / M / (1 + t_i)^a
 //     l_i    mean loss of the steps of the push
 //     L      mean over the last losses of the other live workers: the global-loss window
+//     M      running mean of the clipped weights (decay 0.95): while losses fall, the newest push
+//     has
+//            the least, and weights would grow without it, and the rate with them
 //     t_i    rounds late: versions made since its pull over live workers, less the one round that
 //            everybody is late in asynchronous training
 // A push counts as kappa w_i of an iteration for each of its steps; with kappa = 1/N and w_i = 1 an
@@ -25,6 +28,7 @@ namespace kinet {
 namespace {
 
 constexpr double kGigabit = 1e9 / 8;  // bytes a second
+constexpr double kKept = 0.95;        // of running means, at a push
 constexpr double kUnknown = -1;       // losses are finite; those of nets are not negative
 
 class Sapus : public EachPush {
@@ -41,6 +45,7 @@ class Sapus : public EachPush {
     budget.server_share = not_negative(params, "sapus_server_share");
     budget.link_budget = not_negative(params, "sapus_link_budget") * kGigabit;
     budget.worker_link = not_negative(params, "sapus_worker_link") * kGigabit;
+    budget.first = triggers_.most;
     budget.exchange_share = not_negative(params, "sapus_exchange_share");
     bound_ = SapusBound(budget, setup.workers, static_cast<double>(setup.floats));
     losses_.assign(static_cast<size_t>(setup.workers), kUnknown);
@@ -57,14 +62,16 @@ class Sapus : public EachPush {
   std::vector<double> state() const override {
     std::vector<double> out = bound_.state();
     out.insert(out.end(), losses_.begin(), losses_.end());
+    out.push_back(mean_loss_weight_);
     out.push_back(mean_weight_);
     return out;
   }
   void restore(const std::vector<double>& s) override {
     const auto bound = static_cast<std::ptrdiff_t>(bound_.state_size());
-    if (s.size() != bound_.state_size() + losses_.size() + 1) return;
+    if (s.size() != bound_.state_size() + losses_.size() + 2) return;
     bound_.restore({s.begin(), s.begin() + bound});
-    losses_.assign(s.begin() + bound, s.end() - 1);
+    losses_.assign(s.begin() + bound, s.end() - 2);
+    mean_loss_weight_ = s[s.size() - 2];
     mean_weight_ = s.back();
   }
 
@@ -84,8 +91,9 @@ class Sapus : public EachPush {
     if (!plan) return plan;
     const Gradient& g = held().front();
     const double by_loss = loss_weight(g), late = rounds_late(g);
-    const double w = by_loss / std::pow(1 + late, staleness_);
-    mean_weight_ = 0.95 * mean_weight_ + 0.05 * w;
+    const double w = by_loss / mean_loss_weight_ / std::pow(1 + late, staleness_);
+    mean_loss_weight_ = kKept * mean_loss_weight_ + (1 - kKept) * by_loss;
+    mean_weight_ = kKept * mean_weight_ + (1 - kKept) * w;
     plan->members[0].weight *= w;
     const SapusBound::Bounds bounds = bound_.bounds(live());
     plan->terms = {{"steps", static_cast<double>(g.steps)},
@@ -142,7 +150,7 @@ class Sapus : public EachPush {
   SapusBound bound_;
   double scale_ = 0.25, least_ = 0.2, largest_ = 1.5, staleness_ = 0.5;
   std::vector<double> losses_;  // the window: the last one of each worker
-  double mean_weight_ = 1;
+  double mean_loss_weight_ = 1, mean_weight_ = 1;
 };
 KINET_REGISTER_SYNC(Sapus);
 
