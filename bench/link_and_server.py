@@ -56,7 +56,7 @@ def main():
     with open(options.results) as file:
         results = json.load(file)
     for setting in results["settings"]:
-        rows = [row for row in setting["rows"] if row["runs"] > 0]
+        rows = [row for row in setting["rows"] if row["bytes"]]  # others have not run
         own = next((to_target(r, options.target) for r in rows
                     if r["strategy"] == options.candidate), None)
         goal = f"{100 * options.target:g} %"
