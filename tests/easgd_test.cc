@@ -1,10 +1,9 @@
-// Elastic averaging and its counterparts: the equations of src/sync/elastic.h and sgd_center.h in
-// double precision, the symmetry of an exchange, its limits, and where it is stable.
+// Elastic averaging: the equations of src/sync/elastic.h in double precision, the symmetry of an
+// exchange, and its limits. Where it is stable: elastic_stability_test.cc.
 // ctest: labels=unit,core,smoke timeout=60
 #include <cmath>
 
 #include "src/sync/elastic.h"
-#include "src/sync/sgd_center.h"
 #include "tests/rule_cluster.h"
 
 namespace kinet {
@@ -218,98 +217,6 @@ TEST(ElasticWorker, AGradientThatIsNotFiniteLeavesNothing) {
   EXPECT_TRUE(rule.step(weights, bad, 1, 1));
   rule.received(center, answer);
   EXPECT_EQ(center, (std::vector<float>{1, 2}));
-}
-
-// --- stability -------------------------------------------------------------------------
-
-// Distance from the minimum after so many rounds, over that at the start.
-double growth(const std::string& model, double eta, double a, int workers) {
-  Quadratic one;
-  one.curvature = {1};
-  one.minimum = {1};
-  RuleCluster c(fmt::format("model: '{}' easgd_rho: {}", model, a / eta), workers, one);
-  c.schedule = [eta](int64_t) { return eta; };
-  c.start();
-  for (int t = 0; t < 400; ++t) {
-    for (int w = 0; w < workers; ++w) c.compute(w);
-    if (std::abs(c.theta[0]) > 1e6F) break;
-  }
-  return std::abs(c.theta[0] - 1);
-}
-
-// The bound is that of an odd number of workers; an even one bears up to 6 % more.
-TEST(Stability, InTurnUpToTheBoundOfThePaper) {
-  for (const double eta : {0.3, 1.0, 1.6}) {
-    const double bound = (4 - 2 * eta) / (4 - eta);
-    for (const int workers : {1, 2, 3}) {
-      EXPECT_LT(growth("easgd", eta, 0.95 * bound, workers), 1e-2) << eta << ' ' << workers;
-      EXPECT_GT(growth("easgd", eta, (workers == 2 ? 1.1 : 1.05) * bound, workers), 10)
-          << eta << ' ' << workers;
-    }
-  }
-}
-
-TEST(Stability, SynchronousUpToTheBoundOfTheHead) {
-  for (const double eta : {0.1, 0.5, 1.5}) {
-    for (const int n : {1, 2, 8}) {
-      const double a = (4 - 2 * eta) / (2 - eta + 2.0 / n) / n;
-      EXPECT_LT(growth("sync_easgd", eta, 0.95 * a, n), 1e-2) << eta << ' ' << n;
-      EXPECT_GT(growth("sync_easgd", eta, 1.05 * a, n), 10) << eta << ' ' << n;
-    }
-  }
-}
-
-// --- counterparts ------------------------------------------------------------------------
-
-TEST(AsyncSgd, PlainAndWithMomentum) {
-  for (const std::string model : {"async_sgd", "async_msgd"}) {
-    RuleCluster c = cluster("model: '" + model + "'", 2, 0.9F);
-    c.schedule = dropping;
-    c.start();
-    const double mu = model == "async_msgd" ? double{0.9F} : 0;
-    const Quadratic f = Quadratic::of(6, 0.3);
-    Vec theta(6, 0), v(6, 0);
-    std::vector<Vec> seen(2, theta);
-    int64_t pushes = 0;
-    for (const size_t w : {0, 1, 1, 0, 1, 0}) {
-      c.compute(static_cast<int>(w));
-      for (size_t i = 0; i < 6; ++i) {
-        const double g = f.curvature[i] * (seen[w][i] - f.minimum[i]);
-        v[i] = mu * v[i] + dropping(pushes) * Elastic::lr_mult(i) * g;
-        theta[i] -= v[i];
-      }
-      ++pushes;
-      seen[w] = theta;
-      expect_near(c.theta, theta);
-    }
-    EXPECT_DOUBLE_EQ(c.iteration, 6);  // each push is one, at the full rate
-  }
-}
-
-TEST(AsyncSgd, APartOfAnIterationIsThatPartOfTheRate) {
-  RuleCluster c("model: 'async_sgd' push_weight: 0.25", 2, Quadratic::of(1, 1));
-  c.start();
-  c.compute(0);
-  EXPECT_NEAR(c.theta[0], 0.25 * 0.1, 1e-8);
-  EXPECT_DOUBLE_EQ(c.iteration, 0.25);
-}
-
-TEST(HogwildSgd, AnswersMissTheUpdateOfTheOther) {
-  RuleCluster c("model: 'hogwild_sgd'", 2, Quadratic::of(3, 0.5));
-  c.start();
-  const std::vector<float> first = c.theta;
-  c.compute(0);
-  const std::vector<float> second = c.theta;
-  EXPECT_EQ(c.weights(0), second);  // there was nobody else
-  c.compute(1);
-  for (size_t i = 0; i < 3; ++i) {  // its own update, without that of worker 0
-    EXPECT_NEAR(c.weights(1)[i], first[i] + (c.theta[i] - second[i]), 1e-7);
-    EXPECT_NE(c.theta[i], second[i]);
-  }
-  const std::vector<float> third = c.theta;
-  c.compute(1);
-  EXPECT_EQ(c.weights(1), c.theta);
-  EXPECT_NE(c.theta, third);
 }
 
 }  // namespace
