@@ -82,7 +82,9 @@ bool finite(Solver& solver) {
 TEST_F(ElasticTest, GradientsThatAreNotFiniteAreDroppedCountedAndToldOnce) {
   for (const std::string sync :
        {"model: 'bsp' servers: 1", "model: 'asp'", "model: 'k_sync'", "model: 'momentum_k_sync'",
-        "model: 'momentum_k_sync' absorb: DROP", "model: 'local_sgd' local_steps: 2"}) {
+        "model: 'momentum_k_sync' absorb: DROP", "model: 'local_sgd' local_steps: 2",
+        "model: 'bsp' servers: 1 compress: TOPK compress_ratio: 0.1",
+        "model: 'asp' compress: SIGN"}) {
     SCOPED_TRACE(sync);
     const auto ranks = run(text(sync, "worker: 1 from: 4 to: 7", 40));
     for (const SyncRank& r : ranks) ASSERT_EQ(r.error, "");

@@ -110,9 +110,12 @@ TEST_F(VirtualClusterTest, SynchronousFormsHaveTheBitsOfRealRanks) {
 TEST_F(VirtualClusterTest, LanesChangeNoBit) {
   const std::string machines =
       "name: 'm' source: 'test' compute { clock: MACHINES mean: 0.01 } network { preset: qdr } ";
-  for (const char* sync : {"model: 'asp'", "model: 'momentum_k_sync'", "model: 'dana_slim'",
-                           "model: 'k_sync' variant: K_SYNC k: 2", "model: 'sapus'",
-                           "model: 'sync_easgd' easgd_level: 3"}) {
+  for (const char* sync :
+       {"model: 'asp'", "model: 'momentum_k_sync'", "model: 'dana_slim'",
+        "model: 'k_sync' variant: K_SYNC k: 2", "model: 'sapus'",
+        "model: 'sync_easgd' easgd_level: 3", "model: 'asp' compress: TOPK compress_ratio: 0.2",
+        "model: 'k_sync' variant: K_SYNC k: 2 compress: SIGN",
+        "model: 'sapus' compress: TERNARY"}) {
     SCOPED_TRACE(sync);
     QuadraticProblem problem(small(), 7);
     VirtualSpec s = spec(sync, 5, 60, machines);
@@ -157,6 +160,51 @@ TEST_F(VirtualClusterTest, SapusKeepsItsLinkBudget) {
   const double budget = 0.0005 * 1e9 / 8;
   EXPECT_LT(carried("sapus_link_budget: 0.0005"), 1.05 * budget);
   EXPECT_GT(carried("sapus_link_budget: 0.0005"), 0.7 * budget);
+}
+
+// Two servers, of 4992 and 5008 floats; 1 / 1e9 of a second to read or write one.
+TEST_F(VirtualClusterTest, CompressedPushesTakeTheirBytesAndTheirTime) {
+  QuadraticSettings s = small();
+  s.dimension = 10000;
+  struct Row {
+    const char* codec;
+    double bytes;  // of a push
+    int passes;    // of a worker
+  };
+  for (const Row& row :
+       {Row{"TOPK compress_ratio: 0.01 compress_warmup: 4", 0, 9},
+        Row{"SIGN", 4 + 156 * 4 + 4 + 157 * 4, 6}, Row{"FP16", 4 + 9984 + 4 + 10016, 2}}) {
+    SCOPED_TRACE(row.codec);
+    QuadraticProblem problem(s, 7);
+    VirtualSpec v = spec(std::string("model: 'bsp' servers: 2 compress: ") + row.codec, 3, 10,
+                         "name: 'n' source: 'test' compute { clock: CONSTANT mean: 1 } "
+                         "network { preset: ideal } server { per_push_us: 0 memory_gbytes: 4 }");
+    const VirtualResult r = run_virtual(problem, v, nullptr);
+    const double topk = 3 * 8 * (4 * (1248 + 1252.0) + 4 * (312 + 313) + 2 * (78 + 79));
+    EXPECT_EQ(r.bytes_up, row.bytes > 0 ? 10 * 3 * row.bytes : topk) << r.bytes_up / 30;
+    EXPECT_EQ(r.bytes_down, 10 * 3 * 4e4);
+    VirtualSpec plain = spec("model: 'bsp' servers: 2", 3, 10);
+    plain.cluster = v.cluster;
+    const double without = run_virtual(problem, plain, nullptr).seconds;
+    // Encoded by each worker, decoded by both servers, three pushes each.
+    EXPECT_NEAR(r.seconds - without, 10 * 1e-5 * (row.passes + 3.0 / 2), 1e-9);
+  }
+}
+
+// With everything sent at once, corrected momentum is none: the rule of asp without it.
+TEST_F(VirtualClusterTest, ACorrectedMomentumIsNotTheServersAsWell) {
+  QuadraticProblem problem(small(), 7);
+  VirtualSpec s = spec("model: 'asp'", 4, 40);
+  s.config = config("model: 'asp' compress: TOPK compress_ratio: 1", 40);
+  const VirtualResult with = run_virtual(problem, s, nullptr);
+  s.config = SolverConfig::parse(
+      solver_text(net(), "base_lr: 0.1 momentum: 0 max_iter: 40 sync_param { model: 'asp' }"),
+      "test solver");
+  const VirtualResult without = run_virtual(problem, s, nullptr);
+  ASSERT_EQ(with.weights.size(), without.weights.size());
+  for (size_t i = 0; i < with.weights.size(); ++i) {
+    EXPECT_NEAR(with.weights[i], without.weights[i], 1e-6);
+  }
 }
 
 // Must hold for the clock that theory mostly takes: waiting for k of N with cancellation lasts

@@ -31,6 +31,7 @@ ALLOWED = {
     "comm/verbs": ["src/base", "src/prototxt"],
     "src/sync": COMMON + ["src/optim", "comm/communicator.h", "comm/collectives.h"],
     "src/sync/models": COMMON + ["src/sync"],
+    "src/sync/codecs": COMMON + ["src/sync"],
     "src/solver": COMMON + ["src/net", "src/optim", "src/sync", "data", "src/proto",
                             "comm/communicator.h", "comm/comm_fields.h"],
     "src/sim": COMMON + ["src/solver", "src/sync", "src/net", "src/optim", "data", "comm"],

@@ -24,6 +24,7 @@ enum class RngPurpose : uint32_t {
   kNetwork = 7,    // a = sender and receiver, b = packet, c = attempt (transport sim)
   kClock = 8,      // a = task or machine, b = worker, c = gradient (kinet simulate)
   kObjective = 9,  // a = what is drawn, b = worker, c = mini-batch (src/sim)
+  kCompress = 10,  // a = worker, b = number of the push, c = first float of the block
 };
 
 // A stable 64-bit hash of a name (FNV-1a, then mixed).

@@ -77,14 +77,16 @@ void VirtualRun::set_up() {
       floats_ * static_cast<size_t>(make_optimizer(shard.solver_type, shard.settings)->histories()),
       0.0F);
   shard.history = history_;
-  std::unique_ptr<ServerRule> rule = model_->make_server_rule();
-  if (rule != nullptr) passes_ = rule->passes();
-  peers_.resize(spec_.workers);
   rule_setup_.segments = shard.segments;
   rule_setup_.settings = shard.settings;
   rule_setup_.solver_type = shard.solver_type;
   rule_setup_.workers = spec_.workers;
-  for (Peer& peer : peers_) equip(peer);
+  compress_ = read_compress(solver, spec_.workers);
+  compress_.leave_out(shard);
+  std::unique_ptr<ServerRule> rule = model_->make_server_rule();
+  if (rule != nullptr) passes_ = rule->passes();
+  peers_.resize(spec_.workers);
+  for (int w = 0; w < spec_.workers; ++w) equip(w);
   shard.gradients = peers_[0].rule == nullptr;
   shard_ = std::make_unique<Shard>(shard, std::move(rule));
   link_ = std::make_unique<LinkModel>(spec_.cluster.link, rank_of(spec_.workers));
@@ -139,9 +141,14 @@ void VirtualRun::fail_with(const std::string& reason) {
   if (reason_.empty()) reason_ = reason;
 }
 
-void VirtualRun::equip(Peer& peer) {
+void VirtualRun::equip(int worker) {
+  Peer& peer = peers_[worker];
   peer.rule = model_->make_worker_rule();
   if (peer.rule != nullptr) peer.rule->set_up(rule_setup_, floats_);
+  if (!compress_.any()) return;
+  const SyncLayout layout{servers_, spec_.workers, floats_, 0};
+  peer.compressor =
+      std::make_unique<PushCompressor>(compress_, layout, rule_setup_, spec_.seed, worker);
 }
 
 void VirtualRun::join(int worker) {
@@ -156,7 +163,7 @@ void VirtualRun::join(int worker) {
     peer.last_task = nullptr;
     peer.loss_known = false;
     peer.free_at = now_;
-    equip(peer);
+    equip(worker);
     resets_.push_back(worker);
     news_ += fmt::format("{}worker {} joins", news_.empty() ? "" : "; ", worker);
   }
@@ -271,6 +278,7 @@ double VirtualRun::apply(Taken& taken) {
     if (m.use != Use::kMomentum) {
       buffers.emplace_back(m.weight, taken.pushes[i]->values.data() + floats_);
     }
+    if (compress_.any()) passes += peers_[m.worker].compressor->decode_passes();
     if (!spec_.measure_gap) continue;
     const double moved = gap(*taken.pushes[i]);
     books_.gap(moved);

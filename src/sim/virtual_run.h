@@ -25,6 +25,7 @@
 #include "src/sim/virtual_books.h"
 #include "src/sim/virtual_cluster.h"
 #include "src/sim/virtual_worker.h"
+#include "src/sync/compress.h"
 #include "src/sync/shard.h"
 #include "src/sync/sync.h"
 
@@ -46,6 +47,7 @@ class VirtualRun {
     PushPtr computing;         // from answer() on until it is at the servers
     std::deque<PushPtr> held;  // at the servers, not used
     std::unique_ptr<WorkerRule> rule;
+    std::unique_ptr<PushCompressor> compressor;
     std::vector<float> local;  // weights that a rule moves
     Lanes::Handle last_task;   // of a rule: the next one comes after it
     double free_at = 0;        // it computes until then
@@ -56,7 +58,7 @@ class VirtualRun {
 
   // virtual_run.cc: set-up, the loop, the servers
   void set_up();
-  void equip(Peer& peer);  // with a rule of its own, if the model has them
+  void equip(int worker);  // with a rule and codecs of its own, if there are any
   void at(double time, Call call) { events_.push(time, std::move(call)); }
   bool ended() const;
   void look();
@@ -85,6 +87,10 @@ class VirtualRun {
   void begin(const PushPtr& push);
   void start_task(const PushPtr& push, bool early);
   void computed(const PushPtr& push);
+  bool in_pieces(const Peer& peer) const;
+  double encode_seconds(const Peer& peer) const;
+  void compress(Push& push);  // its values become what the servers decode
+  uint64_t pushed_bytes(const Push& push, int server) const;
   void depart(const PushPtr& push, double early_from);
   void arrive(const PushPtr& push);
   void cancel(int worker, double when);
@@ -106,6 +112,8 @@ class VirtualRun {
   uint64_t bytes_ = 0, floats_ = 0;  // of one push; of the parameters
   bool overlap_ = true;
   uint64_t bucket_ = 0;
+  CompressSettings compress_;
+  std::vector<std::byte> encoded_;  // scratch
   LrPolicy policy_;
   std::unique_ptr<SyncModel> model_;
   std::unique_ptr<Shard> shard_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "src/math/vec.h"
 #include "src/sim/virtual_run.h"
 
 namespace kinet {
@@ -94,14 +95,13 @@ void VirtualRun::begin(const PushPtr& push) {
   }
   if (overlapping) start_task(push, early);
   if (peer.rule != nullptr && peer.rule->most_steps() > 0) lanes_.wait(push->task);
-  const double seconds = draw_steps(peer, push->worker, push->steps);
+  const double seconds = draw_steps(peer, push->worker, push->steps) + encode_seconds(peer);
   push->begin = now_;
   push->end = peer.free_at = now_ + seconds;
   books_.result.compute_seconds += seconds;
   if (early) depart(push, now_);
   // A gradient leaves from the beginning of backward on, all but its last piece.
-  const bool pieces = peer.rule == nullptr && overlap_ && servers_ > 0 && bytes_ > bucket_;
-  if (pieces) {
+  if (servers_ > 0 && in_pieces(peer)) {
     at(now_ + kForward * seconds, [this, push] {
       if (current(push)) depart(push, push->begin);
     });
@@ -119,6 +119,39 @@ void VirtualRun::begin(const PushPtr& push) {
   });
 }
 
+// A gradient leaves while it is computed; what a rule or a codec makes of it, when it is whole.
+bool VirtualRun::in_pieces(const Peer& peer) const {
+  return peer.rule == nullptr && peer.compressor == nullptr && overlap_ && bytes_ > bucket_;
+}
+
+// At the speed of a server's memory.
+double VirtualRun::encode_seconds(const Peer& peer) const {
+  if (peer.compressor == nullptr) return 0;
+  return static_cast<double>(floats_ * sizeof(float)) * peer.compressor->encode_passes() /
+         spec_.cluster.server.bytes_per_second;
+}
+
+uint64_t VirtualRun::pushed_bytes(const Push& push, int server) const {
+  const Peer& peer = peers_[push.worker];
+  if (peer.compressor == nullptr) return slice_bytes();
+  const uint64_t buffers = server == 0 ? bytes_ - floats_ * sizeof(float) : 0;
+  return peer.compressor->bytes(server, push.seq) + buffers;
+}
+
+// When it arrives, not when it is computed: a computation may be given up, and what a codec
+// remembers goes by what was sent.
+void VirtualRun::compress(Push& push) {
+  PushCompressor& compressor = *peers_[push.worker].compressor;
+  const std::span<float> values = std::span<float>(push.values).first(floats_);
+  compressor.prepare(std::span<const float>(*push.at).first(floats_), values);
+  for (int server = 0; server < servers_; ++server) {
+    encoded_.resize(compressor.most_bytes(server));
+    const auto room = std::span<std::byte>(encoded_).first(compressor.bytes(server, push.seq));
+    compressor.encode(server, push.seq, values, room);
+  }
+  push.norm_squared = vec().sum_squares(static_cast<int64_t>(floats_), values.data());
+}
+
 void VirtualRun::computed(const PushPtr& push) {
   Peer& peer = peers_[push->worker];
   peer.waits_since = now_;
@@ -130,14 +163,13 @@ void VirtualRun::computed(const PushPtr& push) {
 // piece follows when it is done.
 void VirtualRun::depart(const PushPtr& push, double begun) {
   if (servers_ == 0) return arrive(push);
-  const bool rule = peers_[push->worker].rule != nullptr;
-  const bool split = !rule && overlap_ && bytes_ > bucket_;
+  const bool split = in_pieces(peers_[push->worker]);
   const uint64_t last =
       split ? std::max<uint64_t>(1, bucket_ / static_cast<uint64_t>(servers_)) : 0;
-  uint64_t bytes = slice_bytes();
-  if (split) bytes = begun >= 0 ? slice_bytes() - std::min(last, slice_bytes() - 1) : last;
   if (push->pieces == 0) push->pieces = servers_ * (split ? 2 : 1);
   for (int server = 0; server < servers_; ++server) {
+    uint64_t bytes = pushed_bytes(*push, server);
+    if (split) bytes = begun >= 0 ? bytes - std::min(last, bytes - 1) : last;
     transmit(rank_of(push->worker), server_rank(server), bytes, true, [this, push] {
       if (--push->pieces == 0) arrive(push);
     });
@@ -155,6 +187,7 @@ void VirtualRun::arrive(const PushPtr& push) {
     fail_with("a push that is not finite");
     return;
   }
+  if (peer.compressor != nullptr) compress(*push);
   if (!peer.loss_known) {
     peer.loss_known = true;
     peer.last_loss = push->loss;

@@ -5,6 +5,7 @@
 #include "src/base/text.h"
 #include "src/optim/lr_policy.h"
 #include "src/optim/optimizer.h"
+#include "src/sync/compress.h"
 #include "src/sync/lr_search.h"
 #include "src/sync/sync.h"
 #include "src/sync/sync_fields.h"
@@ -98,6 +99,7 @@ class Checks {
       server_count(sync);
       make_sync_model(sync,
                       {kManyWorkers, solver_.get_double("momentum"), solver_.get_string("type")});
+      read_compress(solver_, kManyWorkers);
     } catch (const Error& wrong) {
       diagnostics_.error({}, wrong.what());
     }

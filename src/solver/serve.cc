@@ -55,11 +55,14 @@ void Solver::Impl::become_server(Communicator& communicator) {
   setup.workers = options.workers;
   setup.threads = threads;
   setup.gradients = s.model->make_worker_rule() == nullptr;
+  s.compress = read_compress(config->params(), options.workers);
+  s.compress.leave_out(setup);
   s.shard = std::make_unique<Shard>(setup, s.model->make_server_rule());
   const double timeout = config->params().message("comm_param").get_double("wait_timeout");
   s.rank = std::make_unique<ServerRank>(
       communicator, s.layout, *s.shard, weights,
-      options.server == 0 ? train->buffer_arena() : std::span<float>(), s.model->slots(), timeout);
+      options.server == 0 ? train->buffer_arena() : std::span<float>(), s.model->slots(), timeout,
+      make_codec(s.compress, s.layout, options.server, segments));
   s.gather = std::make_unique<StateGather>(communicator, s.layout, *s.shard, optimizer->histories(),
                                            timeout);
   restore_own_momenta();
@@ -144,8 +147,9 @@ void Solver::Impl::restore_sync() {
                             : fmt::format("{} with {} workers", saved.model, saved.workers.size()),
         iteration));
   }
-  if (!resumed_from.empty() && !s.shard->not_saved().empty()) {
-    observer.on_note(fmt::format("{} does not hold {}", resumed_from, s.shard->not_saved()));
+  for (const std::string& lost : {s.shard->not_saved(), s.compress.not_saved()}) {
+    if (resumed_from.empty() || lost.empty()) continue;
+    observer.on_note(fmt::format("{} does not hold {}", resumed_from, lost));
   }
   s.lead->start_at(start, saved.round, batches);
 }

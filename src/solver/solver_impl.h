@@ -19,6 +19,7 @@
 #include "src/solver/solver.h"
 #include "src/solver/test_pass.h"
 #include "src/sync/bsp.h"
+#include "src/sync/compress.h"
 #include "src/sync/lead.h"
 #include "src/sync/lr_search.h"
 #include "src/sync/state_gather.h"
@@ -38,6 +39,7 @@ struct LoopSettings {
 struct ServerSide {
   SyncLayout layout;
   std::unique_ptr<SyncModel> model;  // of the lead
+  CompressSettings compress;
   std::unique_ptr<Shard> shard;
   std::unique_ptr<ServerRank> rank;
   std::unique_ptr<StateGather> gather;
@@ -124,6 +126,8 @@ struct Solver::Impl {
   Outcome outcome(const AnswerMessage& answer) const;
   bool pass_for(Hook& hook);
   void send_push(const AnswerMessage& answer, const Hook& hook, double begin);
+  void send_encoded(const AnswerMessage& answer, bool finite);
+  void build_compressor(const SyncLayout& layout, RuleSetup known, WorkerLinkOptions& link_options);
   void receive_rule(const AnswerMessage& answer);
   bool rule_steps(Hook& hook);
   bool rule_step(int64_t number);
@@ -197,18 +201,19 @@ struct Solver::Impl {
   int64_t search_passes = 0;  // of the search of this iteration
   double search_seconds = 0, step_seconds = 0;  // of this run: in searches, and in all iterations
 
-  int64_t iteration = 0;              // updates applied
-  int64_t end = 0;                    // the run is over when `iteration` is there
-  std::string end_reason;             // "max_iter" or "max_epochs"
-  double loss = 0, norm = 0;          // of the last gradient
-  double rate = 0;                    // of the last update
-  std::vector<float> buffers_before;  // the buffer arena as this iteration found it
-  PassHook* pass_hook = nullptr;      // of whoever drives this solver; asked in every pass
-  Bsp* bsp = nullptr;                 // null: this worker trains alone
-  Communicator* comm = nullptr;       // of a run with servers
-  std::unique_ptr<ServerSide> side;   // null: this is no server
-  std::unique_ptr<WorkerLink> link;   // null: this is no worker of servers
-  int64_t worker_batch = 0;           // of a worker of servers: number of the mini-batch at hand
+  int64_t iteration = 0;                       // updates applied
+  int64_t end = 0;                             // the run is over when `iteration` is there
+  std::string end_reason;                      // "max_iter" or "max_epochs"
+  double loss = 0, norm = 0;                   // of the last gradient
+  double rate = 0;                             // of the last update
+  std::vector<float> buffers_before;           // the buffer arena as this iteration found it
+  PassHook* pass_hook = nullptr;               // of whoever drives this solver; asked in every pass
+  Bsp* bsp = nullptr;                          // null: this worker trains alone
+  Communicator* comm = nullptr;                // of a run with servers
+  std::unique_ptr<ServerSide> side;            // null: this is no server
+  std::unique_ptr<WorkerLink> link;            // null: this is no worker of servers
+  std::unique_ptr<PushCompressor> compressor;  // null: pushes are sent as they are
+  int64_t worker_batch = 0;  // of a worker of servers: number of the mini-batch at hand
   bool overlap = true;
   std::unique_ptr<WorkerRule> worker_rule;  // null: gradients are pushed as they are
   int64_t steps_done = 0;                   // mini-batches behind what is pushed next

@@ -48,24 +48,38 @@ void Solver::Impl::become_worker(Communicator& communicator) {
   link_options.timeout = comm_params.get_double("wait_timeout");
   link_options.bucket_bytes = static_cast<size_t>(comm_params.get_int("bucket_bytes"));
   overlap = comm_params.get_bool("overlap");
-  link = std::make_unique<WorkerLink>(communicator, layout, link_options);
+  RuleSetup setup;
+  setup.segments = segments;
+  setup.settings = read_rule(config->params());
+  setup.solver_type = type;
+  setup.workers = options.workers;
+  setup.threads = threads;
+  setup.iter_size = settings.iter_size;
   worker_rule = make_sync_model(sync, {options.workers, momentum(), type})->make_worker_rule();
+  build_compressor(layout, setup, link_options);
+  link = std::make_unique<WorkerLink>(communicator, layout, link_options);
   if (worker_rule == nullptr) {
     train->move_gradients(link->gradients(), link->owner());
   } else {
-    RuleSetup setup;
-    setup.segments = segments;
-    setup.settings = read_rule(config->params());
-    setup.solver_type = type;
-    setup.workers = options.workers;
-    setup.threads = threads;
-    setup.iter_size = settings.iter_size;
     worker_rule->set_up(setup, layout.floats);
   }
   const std::span<float> weights = train->parameter_arena(), buffers = train->buffer_arena();
   std::copy(weights.begin(), weights.end(), link->weights(0).begin());
   std::copy(buffers.begin(), buffers.end(), link->buffers(0).begin());
   train->use_parameters(link->weights(0), link->buffers(0), link->owner());
+}
+
+// What a worker rule pushes is a mean already.
+void Solver::Impl::build_compressor(const SyncLayout& layout, RuleSetup known,
+                                    WorkerLinkOptions& link_options) {
+  const CompressSettings compress = read_compress(config->params(), options.workers);
+  if (!compress.any()) return;
+  if (worker_rule != nullptr) known.iter_size = 1;
+  compressor =
+      std::make_unique<PushCompressor>(compress, layout, std::move(known), seed, options.worker);
+  for (int s = 0; s < layout.servers; ++s) {
+    link_options.encoded_bytes.push_back(compressor->most_bytes(s));
+  }
 }
 
 FinishRecord Solver::Impl::work(SolverControl& control) {
@@ -116,7 +130,7 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
   train->use_parameters(link->weights(answer.buffer), link->buffers(answer.buffer), link->owner());
   const double begin = now();
   link->begin_push(answer);
-  Hook hook(*link, overlap && worker_rule == nullptr);
+  Hook hook(*link, overlap && worker_rule == nullptr && compressor == nullptr);
   steps_done = answer.steps;
   if (worker_rule != nullptr) receive_rule(answer);
   // What is pushed may be known before the gradient is: it leaves at once, with the loss before it.
@@ -137,13 +151,17 @@ void Solver::Impl::compute_for(const AnswerMessage& answer) {
 void Solver::Impl::send_push(const AnswerMessage& answer, const Hook& hook, double begin) {
   GradientMessage header;
   const std::span<float> gradient = link->gradients();
-  if (!hook.pushed) link->push(0, gradient.size());
+  if (!hook.pushed && compressor == nullptr) link->push(0, gradient.size());
   const std::span<float> buffers = train->buffer_arena();
   std::copy(buffers.begin(), buffers.end(), link->pushed_buffers().begin());
   const double parts = worker_rule != nullptr ? 1 : static_cast<double>(settings.iter_size);
   norm = gradient_norm(gradient, threads) / parts;
   header.steps = steps_done;
   header.outcome = outcome(answer);
+  if (compressor != nullptr) {
+    send_encoded(answer, header.outcome == Outcome::kGradient);
+    norm = gradient_norm(gradient, threads) / parts;
+  }
   header.loss = loss;
   header.norm_squared = norm * norm;
   header.rate = own_multiplier();
@@ -157,6 +175,18 @@ void Solver::Impl::send_push(const AnswerMessage& answer, const Hook& hook, doub
   header.compute_seconds = now() - begin;
   link->finish_push(header);
   pushed_any = true;
+}
+
+// What arrives takes the place of the gradient, for its norm. One that is not finite would stay in
+// a codec's memory: it is not encoded, and in its place go bytes that nobody will look at.
+void Solver::Impl::send_encoded(const AnswerMessage& answer, bool finite) {
+  const std::span<float> gradient = link->gradients();
+  if (finite) compressor->prepare(link->weights(answer.buffer), gradient);
+  for (int s = 0; s < options.servers; ++s) {
+    const size_t bytes = compressor->bytes(s, answer.seq);
+    if (finite) compressor->encode(s, answer.seq, gradient, link->encoded(s).first(bytes));
+    link->push_encoded(s, bytes);
+  }
 }
 
 // Whose fault it is when the gradient is not finite: this worker's, or that of the weights it got.

@@ -57,6 +57,7 @@ class ElasticWorker : public WorkerRule {
   void push(std::span<const float> weights, std::span<const float> gradient,
             std::span<float> out) override;
   bool pushes_early() const override { return options_.early && options_.period == 1; }
+  bool pushes_weights() const override { return true; }
 
  private:
   void move(std::span<float> weights, std::span<float> gradient, int64_t number);

@@ -23,14 +23,15 @@ void ServerRule::publish(std::span<float> out) const {
 }
 
 // L2: g += lambda theta;  L1: g += lambda sign(theta);  lambda = part * weight_decay * decay_mult.
-void ServerRule::add_decay(std::span<float> values, double part) const {
-  if (setup_.settings.weight_decay == 0) return;
-  for (const ParameterSegment& s : setup_.segments) {
-    const auto lambda = static_cast<float>(part * setup_.settings.weight_decay * s.decay_mult);
+void add_weight_decay(const RuleSetup& setup, std::span<const float> theta, double part,
+                      std::span<float> values) {
+  if (setup.settings.weight_decay == 0) return;
+  for (const ParameterSegment& s : setup.segments) {
+    const auto lambda = static_cast<float>(part * setup.settings.weight_decay * s.decay_mult);
     if (lambda == 0) continue;
-    const float* w = slice_.weights.data() + s.offset;
+    const float* w = theta.data() + s.offset;
     float* g = values.data() + s.offset;
-    if (setup_.settings.regularization == Regularization::kL2) {
+    if (setup.settings.regularization == Regularization::kL2) {
       vec().axpy(static_cast<int64_t>(s.count), lambda, w, g);
       continue;
     }
@@ -38,6 +39,10 @@ void ServerRule::add_decay(std::span<float> values, double part) const {
       g[i] += lambda * (static_cast<float>(w[i] > 0) - static_cast<float>(w[i] < 0));
     }
   }
+}
+
+void ServerRule::add_decay(std::span<float> values, double part) const {
+  add_weight_decay(setup_, slice_.weights, part, values);
 }
 
 void ServerRule::each_segment(double rate,

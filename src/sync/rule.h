@@ -47,6 +47,10 @@ struct RulePush {
   int lag = 0;              // versions between the weights it was computed at and now
 };
 
+// values += part * weight_decay * decay_mult * theta (L1: its sign), by segment.
+void add_weight_decay(const RuleSetup& setup, std::span<const float> theta, double part,
+                      std::span<float> values);
+
 class ServerRule {
  public:
   virtual ~ServerRule() = default;
@@ -111,6 +115,8 @@ class WorkerRule {
   // What push() sends is known when received() returns: it leaves before the gradient is computed
   // (overlap), and may not depend on `gradient`.
   virtual bool pushes_early() const { return false; }
+  // push() sends weights, not a gradient or a difference: small values are not small changes.
+  virtual bool pushes_weights() const { return false; }
   // A bound on the steps of one push, for those who model time; 0: always RuleAnswer::steps.
   virtual int64_t most_steps() const { return 0; }
 

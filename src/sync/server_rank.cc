@@ -49,7 +49,7 @@ void merge_buffers(const std::vector<std::pair<double, const float*>>& members,
 
 ServerRank::ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shard,
                        std::span<float> weights, std::span<float> buffers, int slots,
-                       double timeout)
+                       double timeout, std::unique_ptr<PushCodec> codec)
     : comm_(comm),
       layout_(layout),
       shard_(shard),
@@ -57,8 +57,11 @@ ServerRank::ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shar
       buffers_(buffers),
       slots_(slots),
       timeout_(timeout),
+      codec_(std::move(codec)),
       slice_(layout.end(comm.rank()) - layout.begin(comm.rank())),
-      slot_floats_(SyncLayout::padded(slice_) + SyncLayout::padded(buffers.size())),
+      pushed_(SyncLayout::padded(codec_ ? codec_->most_bytes() / sizeof(float) : slice_)),
+      slot_floats_(pushed_ + SyncLayout::padded(buffers.size())),
+      copy_floats_(SyncLayout::padded(slice_) + SyncLayout::padded(buffers.size())),
       queue_(comm),
       workers_(layout.workers),
       norms_(layout.servers) {
@@ -142,11 +145,28 @@ void ServerRank::arrived(Rank from, uint32_t tag, uint64_t bytes) {
   }
   if (place.seq_tag != tag) return;
   place.bytes += bytes;
-  if (place.bytes == layout_.slice_bytes(comm_.rank()) && complete_) complete_(worker, tag);
+  if (place.bytes == due_bytes(tag) && complete_) complete_(worker, tag);
+}
+
+uint64_t ServerRank::due_bytes(uint32_t tag) const {
+  const size_t slice = codec_ ? codec_->encoded_bytes(tag) : slice_ * sizeof(float);
+  return slice + (lead() ? layout_.buffers * sizeof(float) : 0);
 }
 
 float* ServerRank::slot(int worker, int index) const {
   return workers_[worker].slots->as<float>().data() + static_cast<size_t>(index) * slot_floats_;
+}
+
+float* ServerRank::gradient(const CommandMember& member, size_t place) {
+  float* in_slot = slot(member.plan.worker, member.slot);
+  if (codec_ == nullptr) return in_slot;
+  if (decoded_.size() <= place) decoded_.resize(place + 1);
+  std::vector<float>& out = decoded_[place];
+  out.resize(slice_);
+  const std::span<const float> bytes(in_slot,
+                                     codec_->encoded_bytes(member.plan.seq) / sizeof(float));
+  codec_->decode(member.plan.seq, std::as_bytes(bytes), out);
+  return out.data();
 }
 
 Command ServerRank::take_command() {
@@ -165,7 +185,7 @@ ServerRank::Result ServerRank::execute(const Command& command) {
     std::vector<Shard::Member> members;
     bool fresh = false;
     for (const CommandMember& m : command.members) {
-      members.push_back({m.plan, slot(m.plan.worker, m.slot), m.norm_squared});
+      members.push_back({m.plan, gradient(m, members.size()), m.norm_squared});
       fresh |= m.plan.use == Use::kFresh;
     }
     const bool measure = command.head.measure != 0, product = command.head.product != 0;
@@ -227,7 +247,7 @@ void ServerRank::merge(const Command& command) {
   std::vector<std::pair<double, const float*>> members;
   for (const CommandMember& m : command.members) {
     if (m.plan.use == Use::kDrop || m.plan.use == Use::kMomentum) continue;
-    members.emplace_back(m.plan.weight, slot(m.plan.worker, m.slot) + SyncLayout::padded(slice_));
+    members.emplace_back(m.plan.weight, slot(m.plan.worker, m.slot) + pushed_);
   }
   merge_buffers(members, buffers_);
 }
@@ -242,7 +262,7 @@ ServerRank::Publication& ServerRank::free_publication() {
     return *p;
   }
   publications_.push_back(std::make_unique<Publication>());
-  publications_.back()->region = comm_.allocate(slot_floats_ * sizeof(float), "weights to send");
+  publications_.back()->region = comm_.allocate(copy_floats_ * sizeof(float), "weights to send");
   return *publications_.back();
 }
 

@@ -4,6 +4,7 @@
 // Memory, in floats; P parameters, B buffers (batch-norm statistics, at the lead alone), both
 // padded to lines of 16 where another block follows:
 //   slots of a worker   slots x [ slice of the gradient | buffers ]
+//                       with a codec slots x [ the encoded slice | buffers ], decoded when used
 //   a publication       [ slice of the weights | buffers ]
 //   of a worker         gradients [ P | B ], then weights 3 x [ P | B ]
 // A publication is a copy of the weights of one version. It is reused when the last put from it has
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "src/sync/codec.h"
 #include "src/sync/put_queue.h"
 #include "src/sync/shard.h"
 #include "src/sync/sync_messages.h"
@@ -54,8 +56,10 @@ void merge_buffers(const std::vector<std::pair<double, const float*>>& members,
 class ServerRank {
  public:
   // `buffers`: of the lead's net; empty elsewhere. `timeout`: seconds that another server may take.
+  // `codec`: of this slice; null: pushes come as they are.
   ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shard, std::span<float> weights,
-             std::span<float> buffers, int slots, double timeout);
+             std::span<float> buffers, int slots, double timeout,
+             std::unique_ptr<PushCodec> codec = nullptr);
   ~ServerRank();
 
   // Called under the communicator's lock when a gradient has arrived whole.
@@ -96,7 +100,10 @@ class ServerRank {
   };
   void greet(Rank from, const HelloMessage& hello);
   void arrived(Rank from, uint32_t tag, uint64_t bytes);
+  uint64_t due_bytes(uint32_t tag) const;  // of a whole gradient
   float* slot(int worker, int index) const;
+  // Of a member, decoded when need be; `place` of the scratch memory is its own.
+  float* gradient(const CommandMember& member, size_t place);
   std::array<double, 3> total(int64_t round, const std::array<double, 3>& part);
   void merge(const Command& command);
   void publish(const Command& command);
@@ -110,7 +117,10 @@ class ServerRank {
   const std::span<float> weights_, buffers_;
   const int slots_;
   const double timeout_;
-  const size_t slice_, slot_floats_;
+  const std::unique_ptr<PushCodec> codec_;
+  const size_t slice_, pushed_;  // floats: of the slice, and of what is pushed of it, padded
+  const size_t slot_floats_, copy_floats_;
+  std::vector<std::vector<float>> decoded_;  // of the round's members
   PutQueue queue_;
   std::vector<WorkerPlace> workers_;
   std::vector<std::unique_ptr<Publication>> publications_;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "src/base/text.h"
+#include "src/sync/compress.h"
 #include "src/sync/dana_fields.h"
 #include "src/sync/k_controller.h"
 #include "src/sync/local_fields.h"
@@ -53,6 +54,7 @@ MessageType make_sync_fields() {
   }
   for (const Field& field : dana_fields()) type.fields.push_back(field);
   for (const Field& field : local_fields()) type.fields.push_back(field);
+  for (const Field& field : compress_fields()) type.fields.push_back(field);
   return type;
 }
 

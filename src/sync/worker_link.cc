@@ -14,7 +14,10 @@ WorkerLink::WorkerLink(Communicator& comm, const SyncLayout& layout,
       queue_(comm),
       slots_(layout.servers),
       tickets_(layout.servers, 0) {
-  const size_t floats = (1 + kCopies) * layout.copy_floats();
+  size_t floats = (1 + kCopies) * layout.copy_floats();
+  if (!options.encoded_bytes.empty()) {
+    for (int s = 0; s < layout.servers; ++s) floats += encoded_floats(s);
+  }
   memory_ = std::make_shared<SharedMemory>(floats * sizeof(float), "kinet worker");
   region_ = comm_.adopt({memory_->data(), memory_->bytes(), memory_->fd()});
   listen();
@@ -67,6 +70,16 @@ std::span<float> WorkerLink::weights(int copy) const {
 
 std::span<float> WorkerLink::buffers(int copy) const {
   return {weights(copy).data() + SyncLayout::padded(layout_.floats), layout_.buffers};
+}
+
+size_t WorkerLink::encoded_floats(int server) const {
+  return SyncLayout::padded(options_.encoded_bytes[server] / sizeof(float));
+}
+
+std::span<std::byte> WorkerLink::encoded(int server) const {
+  size_t floats = (1 + kCopies) * layout_.copy_floats();
+  for (int s = 0; s < server; ++s) floats += encoded_floats(s);
+  return {memory_->data() + floats * sizeof(float), options_.encoded_bytes[server]};
 }
 
 // The lead hears of this worker last: when it answers, the other servers know the way already.
@@ -173,6 +186,11 @@ void WorkerLink::post(size_t from, size_t to) {
   }
 }
 
+void WorkerLink::push_encoded(int server, size_t bytes) {
+  const auto from = static_cast<size_t>(encoded(server).data() - memory_->data());
+  post_to(server, from / sizeof(float), 0, bytes / sizeof(float));
+}
+
 // In floats: from the region's start, into the slot, and how many.
 void WorkerLink::post_to(int server, uint64_t from, uint64_t to_offset, uint64_t floats) {
   const SlotsMessage& slots = *slots_[server];
@@ -195,8 +213,10 @@ void WorkerLink::finish_push(GradientMessage header) {
   post(pending_from_, pending_to_);
   pending_from_ = pending_to_ = 0;
   if (layout_.buffers > 0) {
-    post_to(0, SyncLayout::padded(layout_.floats),
-            SyncLayout::padded(layout_.end(0) - layout_.begin(0)), layout_.buffers);
+    const size_t pushed = options_.encoded_bytes.empty()
+                              ? SyncLayout::padded(layout_.end(0) - layout_.begin(0))
+                              : encoded_floats(0);
+    post_to(0, SyncLayout::padded(layout_.floats), pushed, layout_.buffers);
   }
   grant_ = 1 - current_.buffer;
   header.seq = current_.seq;

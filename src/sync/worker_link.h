@@ -3,6 +3,7 @@
 // Memory, in floats; P parameters, B buffers, padded as in server_rank.h:
 //   gradients  [ P | B ]       the net's gradient arena lies here
 //   weights    3 x [ P | B ]   copies 0 and 1 to train on in turn, copy 2 to test
+//   encoded    room for what a codec makes of the gradient, a line-padded piece for each server
 // The servers write only into the copy that this worker has granted: with its hello or its last
 // header. It changes over when the slices of all servers and the answer are there, so a copy never
 // mixes versions, and the one in use is never written.
@@ -29,6 +30,8 @@ namespace kinet {
 struct WorkerLinkOptions {
   double timeout = 7200;         // seconds that the servers may be silent while they are alive
   size_t bucket_bytes = 262144;  // gradients leave in pieces of at least that, the last one apart
+  // Of encoded pushes, by server, the largest; empty: they are not encoded.
+  std::vector<size_t> encoded_bytes;
 };
 
 class WorkerLink {
@@ -64,6 +67,9 @@ class WorkerLink {
   // each float once.
   void begin_push(const AnswerMessage& answer);
   void push(size_t from, size_t to);
+  // In place of push(): what a codec has written to encoded(server) leaves for that server.
+  std::span<std::byte> encoded(int server) const;
+  void push_encoded(int server, size_t bytes);
   // Sends what is left of the gradient and the header. `header.seq`, version, batch and buffer are
   // filled in here.
   void finish_push(GradientMessage header);
@@ -86,6 +92,7 @@ class WorkerLink {
   void listen();
   void post(size_t from, size_t to);
   void post_to(int server, uint64_t from, uint64_t to_offset, uint64_t bytes);
+  size_t encoded_floats(int server) const;  // padded
   bool weights_ready() const;
   std::string lost_server() const;
 
