@@ -167,7 +167,9 @@ TEST(Codec, TopKLosesNothing) {
     }
     double missing = 0;
     for (size_t j = 0; j < kFloats; ++j) missing += std::abs(given[j] - sent[j]);
-    if (i == 49) EXPECT_GT(missing, 100);  // or the test says nothing
+    if (i == 49) {
+      EXPECT_GT(missing, 100);  // or the test says nothing
+    }
   }
   for (size_t j = 0; j < kFloats; ++j) ASSERT_NEAR(sent[j], given[j], 1e-5) << j;
 }
@@ -205,7 +207,7 @@ TEST(Codec, TernaryIsUnbiased) {
   }
   // Standard error: sqrt(|g| (1 - |g|) / 20000) <= 0.0036
   for (size_t j = 0; j < 6; ++j) EXPECT_NEAR(mean[j], g[j], 0.015) << j;
-  EXPECT_NEAR(mean[1], -1, 1e-9);  // the largest is always sent
+  EXPECT_NEAR(mean[1], -1, 1e-6);  // the largest is always sent
 }
 
 TEST(Codec, TernaryDrawsGoByPushWorkerAndSeed) {
