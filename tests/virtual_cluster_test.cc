@@ -85,7 +85,11 @@ TEST_F(VirtualClusterTest, SynchronousFormsHaveTheBitsOfRealRanks) {
   for (const char* sync :
        {"model: 'bsp' servers: 1", "model: 'momentum_k_sync' k_rule: 'fixed'",
         "model: 'local_sgd' local_steps: 2", "model: 'k_sync' k: 3",
-        "model: 'sync_easgd' easgd_level: 1", "model: 'sync_easgd' easgd_level: 3"}) {
+        "model: 'sync_easgd' easgd_level: 1", "model: 'sync_easgd' easgd_level: 3",
+        "model: 'bsp' servers: 1 compress: TOPK compress_ratio: 0.1",
+        "model: 'bsp' servers: 1 compress: SIGN", "model: 'bsp' servers: 1 compress: TERNARY",
+        "model: 'local_sgd' local_steps: 2 compress: SIGN",
+        "model: 'sync_easgd' easgd_level: 3 compress: FP16"}) {
     SCOPED_TRACE(sync);
     const std::string text =
         solver_text(net(), fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: 20 random_seed: 7 {} "
