@@ -23,6 +23,10 @@ MessageType make_comm_fields() {
        bool_field("overlap", "true",
                   "gradients leave while backward is still running; false: when it is done"),
        uint_field("bucket_bytes", "262144", "with overlap: the least that leaves at a time"),
+       bool_field(
+           "packed", "true",
+           "between workers and servers: parameters travel in one buffer; false: each of the "
+           "net's parameters, and with it each layer, in a message of its own"),
        float_field("spin", "-1",
                    "microseconds that a waiting rank looks for news before it sleeps; -1: 50 when "
                    "the machine has a core for each rank, else 0")}};

@@ -149,6 +149,22 @@ TEST_F(SyncTrafficTest, SeveralServers) {
   }
 }
 
+// A put for each of the net's parameters, up and down, and not a bit less.
+TEST_F(SyncTrafficTest, NotPacked) {
+  SyncRun run;
+  const Seen packed = train(run, "overlap: false");
+  for (const char* comm : {"packed: false", "packed: false overlap: false"}) {
+    SCOPED_TRACE(comm);
+    const Seen seen = train(run, comm);
+    const uint64_t bytes = seen.floats * sizeof(float);
+    const uint64_t parameters = 2 * layers_.size();  // weights and bias
+    EXPECT_EQ(seen.by_rank[0], (Traffic{2 * parameters, 2 * bytes, 2}));
+    EXPECT_EQ(seen.by_rank[1], (Traffic{parameters, bytes, 1}));
+    EXPECT_EQ(seen.weights, packed.weights);
+  }
+  EXPECT_EQ(packed.by_rank[0].puts, 2u);
+}
+
 TEST_F(SyncTrafficTest, OverlapChangesNeitherBytesNorBits) {
   SyncRun run;
   const Seen with = train(run, "bucket_bytes: 1"), without = train(run, "overlap: false");

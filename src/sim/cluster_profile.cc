@@ -22,7 +22,18 @@ const MessageType& server_fields() {
       "writes.",
       {float_field("per_push_us", "0", "microseconds of a push beside its bytes"),
        float_field("memory_gbytes", "10",
-                   "gigabytes a second that a server reads and writes while it applies a push")}};
+                   "gigabytes a second that a server reads and writes while it applies a push"),
+       enum_field(
+           "exchange", {{"LINKS", 0}, {"COPIES", 1}, {"TREE", 2}}, "LINKS",
+           "LINKS: pushes and answers go over the servers' links, full duplex, whenever these "
+           "are free; COPIES: the server fetches each push when it takes it, and brings each "
+           "answer, one after the other, and does nothing else meanwhile; TREE: pushes of "
+           "models that wait for all (sync_easgd) are summed by a binomial tree and answers "
+           "spread by one, those of other models go as with LINKS"),
+       bool_field(
+           "resident", "false",
+           "with TREE: the weights lie with one of the workers, so that the tree has one rank "
+           "less")}};
   return kType;
 }
 
@@ -41,6 +52,14 @@ ServerCosts read_server(const Params& p, Diagnostics& diagnostics) {
   ServerCosts out;
   out.per_push = p.get_double("per_push_us") * kMicrosecond;
   out.bytes_per_second = p.get_double("memory_gbytes") * kGigabyte;
+  const std::string& exchange = p.get_enum("exchange");
+  using Exchange = ServerCosts::Exchange;
+  if (exchange == "COPIES") out.exchange = Exchange::kCopies;
+  if (exchange == "TREE") out.exchange = Exchange::kTree;
+  out.resident = p.get_bool("resident");
+  if (out.resident && out.exchange != Exchange::kTree) {
+    diagnostics.error(p.where("resident"), "resident goes with exchange: TREE alone");
+  }
   if (out.per_push < 0) {
     diagnostics.error(p.where("per_push_us"), "per_push_us may not be below 0");
   }

@@ -20,6 +20,14 @@ namespace kinet {
 struct ServerCosts {
   double per_push = 0;             // seconds beside the bytes: message handling, a kernel launch
   double bytes_per_second = 10e9;  // memory that a server reads and writes while it applies
+  // How pushes and answers come and go:
+  //   kLinks   over the servers' links, full duplex, whenever they are free
+  //   kCopies  the server fetches a push when it takes it and brings the answer, one at a time, and
+  //            does nothing else meanwhile: a host that copies to and from its devices
+  //   kTree    pushes of models that wait for all are summed by a binomial tree, and answers spread
+  //            by one; those of other models as kLinks
+  enum class Exchange { kLinks, kCopies, kTree } exchange = Exchange::kLinks;
+  bool resident = false;  // kTree: a worker's device holds the weights; the tree has no server
   // Seconds of a push: `passes` vectors of `bytes` each, read or written.
   double seconds(uint64_t bytes, int passes) const {
     return per_push + static_cast<double>(bytes) * passes / bytes_per_second;

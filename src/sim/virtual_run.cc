@@ -89,6 +89,7 @@ void VirtualRun::set_up() {
   for (int w = 0; w < spec_.workers; ++w) equip(w);
   shard.gradients = peers_[0].rule == nullptr;
   shard_ = std::make_unique<Shard>(shard, std::move(rule));
+  set_up_messages(comm.get_bool("packed"));
   link_ = std::make_unique<LinkModel>(spec_.cluster.link, rank_of(spec_.workers));
   knows_ = {&problem_, spec_.workers, shard.clip,
             [this](int64_t i) { return learning_rate(policy_, i); }};
@@ -184,6 +185,7 @@ void VirtualRun::leave(int worker) {
   resets_.push_back(worker);
   news_ += fmt::format("{}worker {} lost", news_.empty() ? "" : "; ", worker);
   inbox_.push_back([this, worker] { model_->on_worker(worker, false); });
+  if (tree_) sum_by_tree();
   look();
 }
 
@@ -216,14 +218,18 @@ double VirtualRun::commit(const Plan& plan) {
   if (!plan.members.empty()) {
     Taken taken = take(plan);
     if (plan.applies()) {
-      cost = apply(taken);
+      cost = fetch(taken) + apply(taken);
       record(plan, taken, cost);
     }
   }
   if (!plan.answer.empty() && servers_ > 0) {
     cost += spec_.cluster.server.seconds(bytes_, kPublishPasses) / servers_;
   }
-  for (const int worker : plan.answer) answer(worker, now_ + cost);
+  const double spread = tree_ && !plan.answer.empty() ? tree_seconds(false) : 0;
+  for (const int worker : plan.answer) {
+    cost += bring(worker);
+    answer(worker, now_ + cost + spread);
+  }
   for (const int worker : plan.cancel) cancel(worker, now_ + cost);
   model_->committed(plan);
   books_.result.server_seconds += servers_ > 0 ? cost : 0;
@@ -284,6 +290,7 @@ double VirtualRun::apply(Taken& taken) {
     books_.gap(moved);
     taken.gap += moved / static_cast<double>(taken.members.size());
   }
+  if (tree_) passes /= static_cast<int>(taken.members.size());  // one sum comes
   if (fresh > 0) passes += kUpdatePasses;
   const bool norms = model_->wants_norms(version_ + 1), product = model_->wants_product();
   const int64_t iteration = whole(iteration_);
@@ -310,7 +317,8 @@ double VirtualRun::apply(Taken& taken) {
     return all_reduce_seconds() + server.seconds(bytes_, kUpdatePasses);
   }
   const double first = server.seconds(bytes_, passes);
-  return (first + server.per_push * static_cast<double>(taken.members.size() - 1)) / servers_;
+  const size_t others = tree_ ? 0 : taken.members.size() - 1;
+  return (first + server.per_push * static_cast<double>(others)) / servers_;
 }
 
 void VirtualRun::measure() {

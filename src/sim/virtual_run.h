@@ -96,8 +96,17 @@ class VirtualRun {
   void cancel(int worker, double when);
   bool current(const PushPtr& push) const;  // its worker is the one that was asked
   double draw_steps(Peer& peer, int worker, int64_t steps);
-  // One transmission; `done` when its last byte is there.
-  void transmit(Rank from, Rank to, uint64_t bytes, bool up, Call done);
+  // Transmissions, one after the other; `done` when the last byte of the last is there.
+  void transmit(Rank from, Rank to, const std::vector<uint64_t>& messages, bool up, Call done);
+  std::vector<uint64_t> part(int server, bool split, bool first) const;
+  // virtual_run_exchange.cc: what does not go over the servers' links
+  void set_up_messages(bool packed);
+  double copy_seconds(int worker) const;  // of one push or answer, message after message
+  double fetch(const Taken& taken);       // the server's time to copy pushes in
+  double bring(int worker);               // and an answer out
+  void gather(const PushPtr& push);
+  void sum_by_tree();
+  double tree_seconds(bool sum) const;
   // Every server has a node of its own; the workers share theirs as the profile says.
   int per_node() const { return std::max(1, spec_.cluster.link.ranks_per_node); }
   Rank server_rank(int server) const { return server * per_node(); }
@@ -109,7 +118,10 @@ class VirtualRun {
   const VirtualSpec spec_;
   VirtualBooks books_;
   int servers_ = 1;
-  uint64_t bytes_ = 0, floats_ = 0;  // of one push; of the parameters
+  uint64_t bytes_ = 0, floats_ = 0;              // of one push; of the parameters
+  std::vector<std::vector<uint64_t>> messages_;  // by server: bytes of what makes up its slice
+  bool copies_ = false, tree_ = false;           // ServerCosts::Exchange
+  std::vector<PushPtr> gathered_;                // of a tree that waits for the others
   bool overlap_ = true;
   uint64_t bucket_ = 0;
   CompressSettings compress_;

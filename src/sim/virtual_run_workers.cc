@@ -60,10 +60,10 @@ void VirtualRun::start_task(const PushPtr& push, bool early) {
 
 void VirtualRun::send_answer(const PushPtr& push) {
   if (!current(push)) return;
-  if (servers_ == 0) return begin(push);
+  if (servers_ == 0 || copies_ || tree_) return begin(push);
   auto missing = std::make_shared<int>(servers_);
   for (int server = 0; server < servers_; ++server) {
-    transmit(server_rank(server), rank_of(push->worker), slice_bytes(), false,
+    transmit(server_rank(server), rank_of(push->worker), messages_[server], false,
              [this, push, missing] {
                if (--*missing == 0) begin(push);
              });
@@ -101,7 +101,7 @@ void VirtualRun::begin(const PushPtr& push) {
   books_.result.compute_seconds += seconds;
   if (early) depart(push, now_);
   // A gradient leaves from the beginning of backward on, all but its last piece.
-  if (servers_ > 0 && in_pieces(peer)) {
+  if (servers_ > 0 && !copies_ && !tree_ && in_pieces(peer)) {
     at(now_ + kForward * seconds, [this, push] {
       if (current(push)) depart(push, push->begin);
     });
@@ -162,15 +162,16 @@ void VirtualRun::computed(const PushPtr& push) {
 // Whole, or with `begun` (>= 0) the first part of a gradient that is still being computed; the last
 // piece follows when it is done.
 void VirtualRun::depart(const PushPtr& push, double begun) {
-  if (servers_ == 0) return arrive(push);
-  const bool split = in_pieces(peers_[push->worker]);
-  const uint64_t last =
-      split ? std::max<uint64_t>(1, bucket_ / static_cast<uint64_t>(servers_)) : 0;
+  if (servers_ == 0 || copies_) return arrive(push);
+  if (tree_) return gather(push);
+  const Peer& peer = peers_[push->worker];
+  const bool split = in_pieces(peer);
   if (push->pieces == 0) push->pieces = servers_ * (split ? 2 : 1);
   for (int server = 0; server < servers_; ++server) {
-    uint64_t bytes = pushed_bytes(*push, server);
-    if (split) bytes = begun >= 0 ? bytes - std::min(last, bytes - 1) : last;
-    transmit(rank_of(push->worker), server_rank(server), bytes, true, [this, push] {
+    const std::vector<uint64_t> messages =
+        peer.compressor == nullptr ? part(server, split, begun >= 0)
+                                   : std::vector<uint64_t>{pushed_bytes(*push, server)};
+    transmit(rank_of(push->worker), server_rank(server), messages, true, [this, push] {
       if (--push->pieces == 0) arrive(push);
     });
   }
@@ -229,13 +230,32 @@ void VirtualRun::cancel(int worker, double when) {
   });
 }
 
-void VirtualRun::transmit(Rank from, Rank to, uint64_t bytes, bool up, Call done) {
-  const double left = link_->leave(from, to, bytes, now_);
-  at(left + link_->wire(from, to).latency, [this, from, to, bytes, up, done = std::move(done)] {
-    const double there = link_->arrive(from, to, bytes, now_);
-    books_.moved(there, bytes, up);
-    at(there, done);
-  });
+// Of a gradient in two parts: all but the last piece, which is that of the first layer, or that
+// one.
+std::vector<uint64_t> VirtualRun::part(int server, bool split, bool first) const {
+  const std::vector<uint64_t>& all = messages_[server];
+  if (!split) return all;
+  if (all.size() > 1) {
+    return first ? std::vector<uint64_t>(all.begin() + 1, all.end())
+                 : std::vector<uint64_t>(1, all.front());
+  }
+  const uint64_t last =
+      std::min(std::max<uint64_t>(1, bucket_ / static_cast<uint64_t>(servers_)), all[0] - 1);
+  return {first ? all[0] - last : last};
+}
+
+void VirtualRun::transmit(Rank from, Rank to, const std::vector<uint64_t>& messages, bool up,
+                          Call done) {
+  auto missing = std::make_shared<size_t>(messages.size());
+  auto ended = std::make_shared<Call>(std::move(done));
+  for (const uint64_t bytes : messages) {
+    const double left = link_->leave(from, to, bytes, now_);
+    at(left + link_->wire(from, to).latency, [this, from, to, bytes, up, missing, ended] {
+      const double there = link_->arrive(from, to, bytes, now_);
+      books_.moved(there, bytes, up);
+      if (--*missing == 0) at(there, *ended);
+    });
+  }
 }
 
 // The faster of ring and recursive halving with doubling, over the slowest links; what can be

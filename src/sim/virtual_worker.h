@@ -35,6 +35,7 @@ struct Push {
   double answered = 0;        // when the servers sent the weights
   double begin = 0, end = 0;  // of the computation
   int pieces = 0;             // transmissions that have not arrived
+  bool gathered = false;      // it waits for the others of a tree
   Lanes::Handle task;
 };
 

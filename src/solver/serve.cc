@@ -39,6 +39,7 @@ void Solver::Impl::become_server(Communicator& communicator) {
   s.layout = {options.servers, options.workers, train->gradient_arena().size(),
               train->buffer_arena().size()};
   s.layout.check();
+  if (!config->params().message("comm_param").get_bool("packed")) s.layout.cut_at(segments);
   const size_t begin = s.layout.begin(options.server), end = s.layout.end(options.server);
   const std::span<float> weights = train->parameter_arena().subspan(begin, end - begin);
   s.model = make_sync_model(sync, {options.workers, momentum(), type, s.layout.floats});

@@ -40,13 +40,15 @@ class Solver::Impl::Hook : public PassHook {
 void Solver::Impl::become_worker(Communicator& communicator) {
   comm = &communicator;
   const Params sync = config->params().message("sync_param");
-  const SyncLayout layout{options.servers, options.workers, train->gradient_arena().size(),
-                          train->buffer_arena().size()};
-  layout.check();
-  WorkerLinkOptions link_options;
   const Params comm_params = config->params().message("comm_param");
+  SyncLayout layout{options.servers, options.workers, train->gradient_arena().size(),
+                    train->buffer_arena().size()};
+  layout.check();
+  if (!comm_params.get_bool("packed")) layout.cut_at(segments);
+  WorkerLinkOptions link_options;
   link_options.timeout = comm_params.get_double("wait_timeout");
-  link_options.bucket_bytes = static_cast<size_t>(comm_params.get_int("bucket_bytes"));
+  link_options.bucket_bytes =
+      layout.cuts.empty() ? static_cast<size_t>(comm_params.get_int("bucket_bytes")) : 0;
   overlap = comm_params.get_bool("overlap");
   RuleSetup setup;
   setup.segments = segments;

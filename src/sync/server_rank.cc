@@ -12,6 +12,22 @@ size_t SyncLayout::begin(int server) const {
   return lines * static_cast<size_t>(server) / static_cast<size_t>(servers) * 16;
 }
 
+void SyncLayout::cut_at(std::span<const ParameterSegment> parameters) {
+  for (const ParameterSegment& p : parameters) cuts.push_back(p.offset);
+  std::sort(cuts.begin(), cuts.end());
+}
+
+std::vector<std::pair<size_t, size_t>> SyncLayout::pieces(size_t from, size_t to) const {
+  std::vector<std::pair<size_t, size_t>> out;
+  for (const size_t cut : cuts) {
+    if (cut <= from || cut >= to) continue;
+    out.emplace_back(from, cut);
+    from = cut;
+  }
+  if (from < to) out.emplace_back(from, to);
+  return out;
+}
+
 void SyncLayout::check() const {
   const size_t most = padded(floats) / 16;
   KINET_CHECK(static_cast<size_t>(servers) <= most,
@@ -313,15 +329,20 @@ void ServerRank::put_copy(Publication& from, const CommandPeer& to, int buffer, 
   });
   if (!meant) return;
   const size_t copy = static_cast<size_t>(1 + buffer) * layout_.copy_floats();
+  const size_t begin = layout_.begin(comm_.rank()), end = begin + slice_;
   RegionPut put;
   put.from = from.region.get();
   put.to = weights;
-  put.to_offset = (copy + layout_.begin(comm_.rank())) * sizeof(float);
-  put.bytes = slice_ * sizeof(float);
   put.kind = kind;
   put.tag = put_tag(version);
-  put.flush = buffers_.empty();
-  uint64_t ticket = queue_.post(peer, put);
+  uint64_t ticket = 0;
+  for (const auto& [first, last] : layout_.pieces(begin, end)) {
+    put.from_offset = (first - begin) * sizeof(float);
+    put.to_offset = (copy + first) * sizeof(float);
+    put.bytes = (last - first) * sizeof(float);
+    put.flush = last == end && buffers_.empty();
+    ticket = queue_.post(peer, put);
+  }
   if (!buffers_.empty()) {
     put.from_offset = SyncLayout::padded(slice_) * sizeof(float);
     put.to_offset = (copy + SyncLayout::padded(layout_.floats)) * sizeof(float);

@@ -21,6 +21,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -35,6 +36,7 @@ namespace kinet {
 struct SyncLayout {
   int servers = 1, workers = 1;
   size_t floats = 0, buffers = 0;  // P and B of the net
+  std::vector<size_t> cuts = {};   // floats at which a put ends and another begins, in order
 
   Rank rank_of(int worker) const { return servers + worker; }
   int worker_of(Rank rank) const { return rank - servers; }
@@ -43,6 +45,9 @@ struct SyncLayout {
   static size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
   size_t copy_floats() const { return padded(floats) + padded(buffers); }  // [ P | B ]
   size_t slice_bytes(int server) const;  // what a worker puts there for one gradient
+  void cut_at(std::span<const ParameterSegment> parameters);
+  // Of floats [from, to): what goes in a put each. Without cuts, all of it in one.
+  std::vector<std::pair<size_t, size_t>> pieces(size_t from, size_t to) const;
   // Throws Error when there are more servers than the net has lines of 16 parameters: a server
   // without a slice would never have a gradient.
   void check() const;

@@ -132,6 +132,8 @@ class SyncModel {
   virtual int64_t local_steps() const { return 1; }
   // The same for the next push of one worker: a replay knows them one by one.
   virtual int64_t steps_of(int /*worker*/) const { return local_steps(); }
+  // Every round is of all live workers: what they push can be summed on its way to the servers.
+  virtual bool of_all() const { return false; }
   virtual bool wants_norms(int64_t /*round*/) const { return false; }
   virtual bool wants_product() const { return false; }
   virtual int k() const { return live(); }

@@ -181,8 +181,9 @@ void WorkerLink::push(size_t from, size_t to) {
 void WorkerLink::post(size_t from, size_t to) {
   for (int s = 0; s < layout_.servers; ++s) {
     const size_t begin = std::max(from, layout_.begin(s)), end = std::min(to, layout_.end(s));
-    if (begin >= end) continue;
-    post_to(s, begin, begin - layout_.begin(s), end - begin);
+    for (const auto& [first, last] : layout_.pieces(begin, std::max(begin, end))) {
+      post_to(s, first, first - layout_.begin(s), last - first);
+    }
   }
 }
 

@@ -37,6 +37,7 @@ class SyncEasgd : public CountedRounds {
     return fmt::format("level {}; {}", level_, options_.describe());
   }
   int64_t local_steps() const override { return options_.period; }
+  bool of_all() const override { return true; }
   std::unique_ptr<ServerRule> make_server_rule() const override {
     return std::make_unique<ElasticCenter>(options_);
   }
