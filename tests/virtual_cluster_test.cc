@@ -163,7 +163,8 @@ TEST_F(VirtualClusterTest, SapusKeepsItsLinkBudget) {
   EXPECT_GT(carried(""), 180e3);
   const double budget = 0.0005 * 1e9 / 8;
   EXPECT_LT(carried("sapus_link_budget: 0.0005"), 1.05 * budget);
-  EXPECT_GT(carried("sapus_link_budget: 0.0005"), 0.7 * budget);
+  // Nine tenths are aimed at, in whole steps, from the longest interval on.
+  EXPECT_GT(carried("sapus_link_budget: 0.0005"), 0.6 * budget);
 }
 
 // Two servers, of 4992 and 5008 floats; 1 / 1e9 of a second to read or write one.

@@ -168,9 +168,9 @@ void VirtualRun::depart(const PushPtr& push, double begun) {
   const bool split = in_pieces(peer);
   if (push->pieces == 0) push->pieces = servers_ * (split ? 2 : 1);
   for (int server = 0; server < servers_; ++server) {
-    const std::vector<uint64_t> messages =
-        peer.compressor == nullptr ? part(server, split, begun >= 0)
-                                   : std::vector<uint64_t>{pushed_bytes(*push, server)};
+    const std::vector<uint64_t> messages = peer.compressor == nullptr
+                                               ? part(server, split, begun >= 0)
+                                               : std::vector<uint64_t>{pushed_bytes(*push, server)};
     transmit(rank_of(push->worker), server_rank(server), messages, true, [this, push] {
       if (--push->pieces == 0) arrive(push);
     });

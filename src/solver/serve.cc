@@ -25,9 +25,7 @@ bool passed(int64_t interval, int64_t before, int64_t after) {
   return interval > 0 && before / interval != after / interval;
 }
 
-bool wanted(const SolverControl& control) {
-  return control.stop || control.stop_now || control.snapshot;
-}
+bool wanted(const SolverControl& c) { return c.stop || c.stop_now || c.snapshot; }
 
 }  // namespace
 

@@ -95,6 +95,11 @@ CompressSettings read_compress(const Params& solver, int workers) {
             "pushes to servers can be compressed, and this run has none: the workers sum among "
             "themselves\nhint: servers: 1");
   }
+  if (!solver.message("comm_param").get_bool("packed")) {
+    fail_at(sync.where("compress"),
+            "a compressed push is one message, and comm_param asks for one a parameter\nhint: "
+            "packed: true");
+  }
   out.codec = codec;
   out.memory = CodecRegistry::instance().find(codec)->memory;
   out.setup.ratio = in_range(sync, "compress_ratio", 1e-9, 1);
