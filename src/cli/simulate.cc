@@ -14,6 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "comm/comm_fields.h"
@@ -96,7 +97,7 @@ class Simulate : public Command {
         ->check(CLI::Range(1, 1024));
     app.add_option("--calibrate", calibrate_,
                    "print a cluster profile made from this run folder, and train nothing");
-    app.add_option("--step-seconds", step_seconds_,
+    app.add_option("--step-seconds", step_given_,
                    "virtual seconds that a gradient takes on average [0.01]");
     app.add_option("--clock", clock_,
                    "how these vary: " + join(StepClock::names(), ", ") + " [constant]");
@@ -127,7 +128,7 @@ class Simulate : public Command {
                 "--workers {}: without --cluster it must lie between 2 and {}", workers_,
                 kMostWorkers);
     if (clock_.empty()) clock_ = "constant";
-    if (step_seconds_ == 0) step_seconds_ = 0.01;
+    step_seconds_ = step_given_.value_or(0.01);
     if (!options_.resume.empty()) require_file(options_.resume, "--resume");
     KINET_CHECK(std::isfinite(step_seconds_) && step_seconds_ > 0 && step_seconds_ < 1e6,
                 "--step-seconds {:g}: must lie between 0 and 1,000,000", step_seconds_);
@@ -153,8 +154,8 @@ class Simulate : public Command {
                 "the profile says how long steps take (--cluster-set compute.clock=GAMMA); --lanes "
                 "is the number of threads");
     apply_sync_flag(sync_, options_);
-    if (step_seconds_ > 0) {
-      cluster_.cluster_set.push_back(fmt::format("compute.mean={}", step_seconds_));
+    if (step_given_) {
+      cluster_.cluster_set.push_back(fmt::format("compute.mean={}", *step_given_));
     }
     cluster_.solver = solver_;
     cluster_.workers = workers_;
@@ -330,7 +331,8 @@ class Simulate : public Command {
   SlowFlag slow_;
   std::string sync_;
   int workers_ = 0;
-  double step_seconds_ = 0;  // 0: not given
+  std::optional<double> step_given_;
+  double step_seconds_ = 0.01;
   bool quiet_ = false;
 };
 KINET_REGISTER_COMMAND(Simulate);
