@@ -7,7 +7,7 @@ class Lanes::Task {
   double due = 0;
   uint64_t number = 0;
   std::function<void(int)> work;
-  enum class State { kQueued, kRunning, kDone } state = State::kQueued;
+  enum class State { kQueued, kRunning, kDone, kDropped } state = State::kQueued;
   std::exception_ptr error;
 };
 
@@ -23,6 +23,7 @@ Lanes::~Lanes() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
+    for (const Handle& task : queue_) task->work = nullptr;
     queue_.clear();
   }
   changed_.notify_all();
@@ -72,7 +73,7 @@ void Lanes::serve(int lane) {
 // Lane 0 computes the task that it waits for, or another one while that is being computed.
 void Lanes::wait(const Handle& task) {
   std::unique_lock lock(mutex_);
-  while (task->state != Task::State::kDone) {
+  while (task->state != Task::State::kDone && task->state != Task::State::kDropped) {
     if (task->state == Task::State::kQueued) {
       queue_.erase(task);
       run(task, 0, lock);
@@ -85,7 +86,10 @@ void Lanes::wait(const Handle& task) {
 
 void Lanes::drop(const Handle& task) {
   const std::lock_guard lock(mutex_);
-  if (task->state == Task::State::kQueued) queue_.erase(task);
+  if (task->state != Task::State::kQueued) return;
+  queue_.erase(task);
+  task->state = Task::State::kDropped;
+  task->work = nullptr;  // it may hold what holds the task
 }
 
 }  // namespace kinet

@@ -30,7 +30,7 @@ class Lanes {
   using Handle = std::shared_ptr<Task>;
   // `due`: virtual seconds at which it will be needed, as far as is known.
   Handle submit(double due, std::function<void(int lane)> work);
-  // Until it is done; rethrows what it has thrown.
+  // Until it is done or dropped; rethrows what it has thrown.
   void wait(const Handle& task);
   void drop(const Handle& task);  // it is not needed any more; it may still be running
 

@@ -177,8 +177,13 @@ void VirtualRun::leave(int worker) {
   if (!peer.alive) return;
   peer.alive = false;
   ++peer.life;
+  if (peer.last_task !=
+      nullptr) {  // what is being computed uses the rule, which a successor renews
+    lanes_.drop(peer.last_task);
+    lanes_.wait(peer.last_task);
+    peer.last_task = nullptr;
+  }
   if (peer.computing != nullptr) {
-    if (peer.computing->task) lanes_.drop(peer.computing->task);
     peer.next_batch += peer.computing->steps;
     peer.computing = nullptr;
   }
