@@ -7,7 +7,10 @@
 namespace kinet {
 
 void WorkspacePlan::saved(Workspace& workspace, size_t floats) {
-  if (!workspace.buffer_) workspace.buffer_ = std::make_shared<Buffer>();
+  if (!workspace.buffer_) {
+    workspace.buffer_ = std::make_shared<Buffer>();
+    if (device_ != nullptr) workspace.buffer_->attach(device_);
+  }
   workspace.buffer_->reserve(floats);
   workspace.size_ = floats;
   saved_floats_ += floats;

@@ -62,6 +62,8 @@ struct BackwardNeeds {
 class Workspace {
  public:
   float* data() { return buffer_ ? buffer_->data() : nullptr; }
+  // For a layer on a device: the same block there. The two sides are never copied to each other.
+  float* device_data() { return buffer_ ? buffer_->device_data() : nullptr; }
   size_t size() const { return size_; }
 
  private:
@@ -72,8 +74,10 @@ class Workspace {
 
 class WorkspacePlan {
  public:
-  explicit WorkspacePlan(std::shared_ptr<Buffer> scratch, int threads = 1)
-      : scratch_(std::move(scratch)), threads_(threads) {}
+  // `device`: of a layer that runs there, else null.
+  explicit WorkspacePlan(std::shared_ptr<Buffer> scratch, int threads = 1,
+                         std::shared_ptr<DeviceMemory> device = nullptr)
+      : scratch_(std::move(scratch)), threads_(threads), device_(std::move(device)) {}
   // Threads that forward and backward may use at most: for workspaces with a part for each.
   int threads() const { return threads_; }
   void saved(Workspace& workspace, size_t floats);
@@ -84,6 +88,7 @@ class WorkspacePlan {
  private:
   std::shared_ptr<Buffer> scratch_;
   int threads_;
+  std::shared_ptr<DeviceMemory> device_;
   size_t saved_floats_ = 0;
 };
 
@@ -133,6 +138,9 @@ class Layer {
   Layer() = default;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
+
+  // The CUDA half of a layer is a subclass that overrides forward and backward, and reshape where
+  // its workspaces differ (cuda/layer.h).
 
   // Called once by the net, before set_up. node and type outlive the layer.
   void configure(std::string name, Phase phase, const ParamNode* node, const LayerType* type,

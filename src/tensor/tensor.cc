@@ -12,23 +12,34 @@ namespace kinet {
 
 namespace {
 constexpr size_t kAlignment = 64;  // bytes: one cache line, one AVX-512 register
-}
 
-void Buffer::reserve(size_t floats) {
-  if (floats <= capacity_) return;
-  check_memory(floats, "one tensor");
+std::shared_ptr<float[]> allocate_zeroed(size_t floats) {
   const size_t bytes = (floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
   auto* p = static_cast<float*>(std::aligned_alloc(kAlignment, bytes));
   if (p == nullptr) fail_runtime("out of memory: {} asked for one tensor", human_bytes(bytes));
   std::memset(p, 0, bytes);
-  data_.reset(p, [](float* memory) { std::free(memory); });
+  return {p, [](float* memory) { std::free(memory); }};
+}
+
+}  // namespace
+
+void Buffer::reserve(size_t floats) {
+  if (floats <= capacity_) return;
+  if (device_ != nullptr) {  // both sides are zeros, made when somebody asks for them
+    data_.reset();
+    release_device();
+    fresh_ = Fresh::kBoth;
+  } else {
+    check_memory(floats, "one tensor");
+    data_ = allocate_zeroed(floats);
+  }
   capacity_ = floats;
 }
 
 void Buffer::move_to(std::span<float> memory, std::shared_ptr<void> owner) {
   KINET_CHECK(memory.size() >= capacity_, "a buffer of {} floats does not fit into {}", capacity_,
               memory.size());
-  if (capacity_ > 0) std::memcpy(memory.data(), data_.get(), capacity_ * sizeof(float));
+  if (capacity_ > 0) std::memcpy(memory.data(), data(), capacity_ * sizeof(float));
   data_ = std::shared_ptr<float[]>(std::move(owner), memory.data());
   capacity_ = memory.size();
 }
@@ -37,6 +48,52 @@ void Buffer::change_to(std::span<float> memory, std::shared_ptr<void> owner) {
   KINET_CHECK(memory.size() >= capacity_ || data_ == nullptr,
               "a buffer of {} floats cannot become one of {}", capacity_, memory.size());
   data_ = std::shared_ptr<float[]>(std::move(owner), memory.data());
+  if (device_ != nullptr) fresh_ = Fresh::kHost;
+}
+
+void Buffer::allocate_host() {
+  if (capacity_ > 0 && device_ != nullptr) data_ = device_->allocate_host(capacity_);
+}
+
+void Buffer::attach(std::shared_ptr<DeviceMemory> device) {
+  KINET_CHECK(device_ == nullptr, "a buffer cannot lie on two devices");
+  device_ = std::move(device);
+  if (data_ != nullptr) fresh_ = Fresh::kHost;
+}
+
+// Grows when move_to() has made the host's side larger; the values come from there.
+float* Buffer::device_data() {
+  if (device_data_ == nullptr && capacity_ > 0) {
+    device_data_ = device_->allocate(capacity_);
+    device_capacity_ = capacity_;
+  }
+  return device_data_;
+}
+
+void Buffer::release_device() noexcept {
+  if (device_data_ != nullptr) device_->release(device_data_);
+  device_data_ = nullptr;
+}
+
+void Buffer::to_device() {
+  if (fresh_ != Fresh::kHost) return;
+  if (capacity_ > 0) {
+    float* const device = device_data();
+    device_->upload(device, data(), device_capacity_);
+  }
+  fresh_ = Fresh::kBoth;
+}
+
+void Buffer::begin_to_host() {
+  if (fresh_ != Fresh::kDevice) return;
+  if (capacity_ > 0) device_->download(data(), device_data(), device_capacity_);
+  fresh_ = Fresh::kBoth;
+}
+
+void Buffer::to_host() {
+  if (fresh_ != Fresh::kDevice) return;
+  begin_to_host();
+  device_->synchronize();
 }
 
 Tensor::Tensor(const Shape& shape, bool with_diff)

@@ -1,5 +1,11 @@
 // Tensor (which Caffe calls Blob): float32 data and, where wanted, the gradient ("diff") of the
-// same shape, on one device.
+// same shape.
+//
+// On a device (src/tensor/device_memory.h) a buffer has two sides, host and device. data() and
+// diff() are always host pointers, device_data() and device_diff() device pointers; neither moves
+// anything. Which side is up to date is kept by the Buffer and changed by explicit calls, which the
+// net makes between layers: inside a layer on the device the device's side of all it may read is up
+// to date.
 //
 // Ownership: a Tensor holds shares of its buffers. Views (parameters in an arena, in-place layers,
 // Split and Reshape tops) share a buffer at an offset; a pointer is always resolved through the
@@ -11,15 +17,23 @@
 #include <memory>
 #include <span>
 
+#include "src/tensor/device_memory.h"
 #include "src/tensor/shape.h"
 
 namespace kinet {
 
 // A block of floats, 64-byte aligned, zeroed when allocated; it grows and never shrinks.
+//
+// With a device attached, either side is allocated when it is first asked for: activations that
+// only kernels touch take no host memory. Exactly the sides that fresh() names hold the block's
+// values. Invariant: a side that was never allocated is not the only fresh one.
 class Buffer {
  public:
+  enum class Fresh { kBoth, kHost, kDevice };
+
   Buffer() = default;
   explicit Buffer(size_t floats) { reserve(floats); }
+  ~Buffer() { release_device(); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -33,13 +47,39 @@ class Buffer {
   // Changes over to memory of others as it is: its contents are what all views see from now on.
   // `owner` keeps the memory alive. REQUIRES: as move_to()
   void change_to(std::span<float> memory, std::shared_ptr<void> owner);
-  float* data() { return data_.get(); }
-  const float* data() const { return data_.get(); }
+  float* data() {
+    if (data_ == nullptr) allocate_host();
+    return data_.get();
+  }
+  const float* data() const { return const_cast<Buffer*>(this)->data(); }
   size_t capacity() const { return capacity_; }
 
+  // --- the device's side. REQUIRES for all but attach(): on_device()
+  // Gives the block a side there. REQUIRES: no device yet
+  void attach(std::shared_ptr<DeviceMemory> device);
+  bool on_device() const { return device_ != nullptr; }
+  float* device_data();
+  Fresh fresh() const { return fresh_; }
+  // Somebody writes (or is about to write) this side: the other one is out of date. Of a block
+  // that is written in part only, the side must have been up to date before.
+  void written_on_host() { fresh_ = Fresh::kHost; }
+  void written_on_device() { fresh_ = Fresh::kDevice; }
+  // Bring one side up to date; nothing when it is. to_host() has the values when it returns;
+  // begin_to_host() after the device's synchronize().
+  void to_device();
+  void to_host();
+  void begin_to_host();
+
  private:
+  void allocate_host();
+  void release_device() noexcept;
+
   std::shared_ptr<float[]> data_;
   size_t capacity_ = 0;
+  std::shared_ptr<DeviceMemory> device_;
+  float* device_data_ = nullptr;
+  size_t device_capacity_ = 0;
+  Fresh fresh_ = Fresh::kBoth;
 };
 
 class Tensor {
@@ -67,6 +107,11 @@ class Tensor {
   float* diff() { return diff_->data() + offset_; }
   const float* diff() const { return diff_->data() + offset_; }
   bool has_diff() const { return diff_ != nullptr; }
+  // REQUIRES: the buffers have a device
+  float* device_data() { return data_->device_data() + offset_; }
+  const float* device_data() const { return data_->device_data() + offset_; }
+  float* device_diff() { return diff_->device_data() + offset_; }
+  const float* device_diff() const { return diff_->device_data() + offset_; }
 
   const std::shared_ptr<Buffer>& data_buffer() const { return data_; }
   const std::shared_ptr<Buffer>& diff_buffer() const { return diff_; }

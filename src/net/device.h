@@ -1,0 +1,54 @@
+// A device that nets run on: its memory, and what the back-end has for it (layers, update rules).
+//
+// A back-end is a library of its own that is opened when somebody asks for it (open_backend), so
+// that whoever trains on the CPU pays nothing. Thread safety: a DeviceBackend may be used by any
+// thread; a Device by one at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/net/layer.h"
+#include "src/optim/device_optimizer.h"
+#include "src/tensor/device_memory.h"
+
+namespace kinet {
+
+class Device : public DeviceMemory {
+ public:
+  // The subclass of a layer type that runs here, or null when there is none.
+  virtual std::unique_ptr<Layer> make_layer(const std::string& type) const = 0;
+  // The rule of that name over these segments, or null when there is none. The device outlives it.
+  virtual std::unique_ptr<DeviceOptimizer> make_optimizer(
+      const std::string& type, const OptimizerSettings& settings,
+      const std::vector<ParameterSegment>& segments) = 0;
+};
+
+// One device as `kinet devices` lists it.
+struct DeviceInfo {
+  int id = 0;
+  std::string name;          // "NVIDIA H200"
+  std::string architecture;  // "sm_90"
+  size_t memory_bytes = 0, free_bytes = 0;
+  int multiprocessors = 0;
+};
+
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+
+  virtual std::string name() const = 0;  // "CUDA", "CUDA (emulated)"
+  // Versions and the like, one line for people: "runtime 13.0, driver 13.0, cuBLAS 13.0.2".
+  virtual std::string versions() const = 0;
+  // Why no device can be used here and what to do about it, or "" when one can.
+  virtual std::string problem() const = 0;
+  virtual std::vector<DeviceInfo> devices() const = 0;  // none when there is a problem
+  // Throws a set-up Error that says why and what to do when there is no such device.
+  virtual std::shared_ptr<Device> open(int id) = 0;
+  virtual std::vector<std::string> layer_types() const = 0;
+  virtual std::vector<std::string> optimizer_types() const = 0;
+};
+
+}  // namespace kinet
