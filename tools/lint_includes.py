@@ -24,7 +24,10 @@ ALLOWED = {
     "data": COMMON + ["src/proto"],
     "data/image": COMMON + ["src/proto", "data"],
     "layers": COMMON + ["src/net/layer.h"],  # the data layers also data, see below
-    "cuda": COMMON + ["src/net/layer.h", "src/net/device.h", "src/optim", "layers"],
+    "cuda": COMMON + ["src/net/layer.h", "src/net/device.h", "src/optim", "layers",
+                      "cuda/emulation/device.h"],
+    "cuda/emulation": ["src/base"],
+    "cuda/emulation/include": ["cuda/emulation"],
     "comm": ["src/base", "src/prototxt", "comm/transports", "comm/verbs"],
     "comm/transports": ["src/base", "src/prototxt", "comm", "comm/verbs"],
     "comm/mpi": ["src/base", "src/prototxt", "comm"],
@@ -48,7 +51,7 @@ LIBRARIES = {
     "mpi.h": ["comm/mpi", "bench"],
     "lmdb.h": ["data", "tests", "src/cli"],
     "zlib.h": ["data", "tests"],
-    "cblas.h": ["src/math", "tests", "bench"],
+    "cblas.h": ["src/math", "tests", "bench", "cuda/emulation"],
     "CLI/": ["src/cli", "src"],
     "spdlog/": ["src/base", "src/cli", "src"],
 }
