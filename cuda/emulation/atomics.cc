@@ -1,12 +1,16 @@
 #include "cuda/emulation/atomics.h"
 
-#include "cuda/emulation/engine.h"
+#include "cuda/emulation/checker.h"
 
 namespace {
 
 // One host thread runs all fibres: reading and writing is atomic as it stands.
 template <class T, class Change>
-T change(T* address, Change new_value, const void*) {
+T change(T* address, Change new_value, const void* caller) {
+  if (kinet::emulation::checking) {
+    kinet::emulation::checker().access(address, sizeof(T), kinet::emulation::AccessKind::kAtomic,
+                                       caller);
+  }
   const T old = *address;
   *address = new_value(old);
   return old;

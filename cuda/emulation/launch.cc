@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/emulation/builtins.h"
+#include "cuda/emulation/checker.h"
 #include "cuda/emulation/engine.h"
 
 namespace kinet::emulation {
@@ -53,7 +54,9 @@ void run_launch(const Launch& launch) {
   ++e.counters.launches;
   e.shared.begin_launch(launch.kernel, launch.shared_bytes);
   e.in_launch = true;
+  if (launch.checked) checker().begin_launch(launch);
   e.scheduler.run(launch, e.options);
+  if (launch.checked) checker().end_launch();
   e.in_launch = false;
   e.shared.end_launch();
 }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "cuda/emulation/builtins.h"
+#include "cuda/emulation/checker.h"
 #include "cuda/emulation/engine.h"
 #include "cuda/emulation/scheduler.h"
 
@@ -121,6 +122,7 @@ void Scheduler::complete(int warp_index, size_t group) {
           &threads_[static_cast<size_t>(first_thread + lane)].request;
     }
   }
+  if (launch_->checked) checker().warp_met(first_thread, arrived, requests);
   for (int i = 0; i < kWarpLanes; ++i) {
     const int lane = options_.order == ThreadOrder::kBackward ? kWarpLanes - 1 - i : i;
     if ((arrived >> lane & 1u) == 0) continue;

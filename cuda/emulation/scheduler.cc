@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cuda/emulation/builtins.h"
+#include "cuda/emulation/checker.h"
 #include "cuda/emulation/engine.h"
 
 namespace kinet::emulation {
@@ -68,6 +69,7 @@ void Scheduler::run_block(int64_t block) {
   block_ = block;
   builtins.block = coordinates(block, launch_->grid);
   engine().shared.begin_block();
+  if (launch_->checked) checker().begin_block();
   live_ = static_cast<int>(threads_.size());
   waiting_ = 0;
   barriers_ = 0;
