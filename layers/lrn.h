@@ -32,6 +32,9 @@ class LrnLayer : public Layer {
   bool across_ = true;
   int64_t size_ = 5;
   float alpha_ = 1, beta_ = 0.75f, k_ = 1;
+  float factor_ = 0;  // alpha / n
+  Shape shape_;
+  Workspace scale_;  // saved
 
  private:
   // A tile is what one thread handles at once: `rows` rows of `length` values, `stride` floats
@@ -46,12 +49,10 @@ class LrnLayer : public Layer {
   void backward_tile(const Tile& tile, const float* x, const float* scale, const float* dy,
                      float* dx, float* scratch) const;
 
-  Shape shape_;
   int64_t strip_ = 0, strips_ = 0, tiles_ = 0;  // pixels of a strip; strips of an image
   int64_t scratch_floats_ = 0;                  // of one thread
-  float factor_ = 0;                            // alpha / n
   int planned_threads_ = 1;
-  Workspace scale_, scratch_;
+  Workspace scratch_;
 };
 
 }  // namespace kinet

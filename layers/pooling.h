@@ -33,6 +33,11 @@ class PoolingLayer : public Layer {
   enum class Method { kMax, kAve };
   Method method() const { return method_; }
   const Window2d& window() const { return window_; }
+  bool excludes_padding() const { return exclude_padding_; }
+  int64_t planes() const { return planes_; }
+  int64_t out_h() const { return out_h_; }
+  int64_t out_w() const { return out_w_; }
+  Workspace index_;  // MAX, saved: where each maximum was, row * W + column, int32
 
  private:
   // Windows j in [begin, end) of an output row, alike in size: `cols` columns from `first` on.
@@ -64,8 +69,7 @@ class PoolingLayer : public Layer {
   std::vector<Run> runs_;       // of one output row: clipped windows alone, whole ones together
   std::vector<int32_t> table_;  // MAX on small planes: the pixel of every tap of every window
   int planned_threads_ = 1;
-  Workspace rows_;   // AVE: a row of the image for each thread
-  Workspace index_;  // MAX: where each maximum was, int32
+  Workspace rows_;  // AVE: a row of the image for each thread
 };
 
 }  // namespace kinet

@@ -242,14 +242,14 @@ inline std::vector<LayerCase> runnable_cases() {
 // The layer of a row with its bottoms and parameters filled; the first axis of every bottom may be
 // made `times` as long.
 inline OneLayer make_case(const LayerCase& row, int threads = 1, bool in_place = false,
-                          int64_t times = 1) {
+                          int64_t times = 1, const std::shared_ptr<Device>& device = nullptr) {
   std::vector<Shape> shapes;
   for (const CaseBottom& bottom : row.bottoms) {
     shapes.push_back(bottom.shape);
     shapes.back()[0] *= times;
   }
   OneLayer layer(row.text(), shapes,
-                 {.phase = row.phase, .threads = threads, .in_place = in_place});
+                 {.phase = row.phase, .threads = threads, .in_place = in_place, .device = device});
   for (int b = 0; b < layer.bottom_count(); ++b) {
     Tensor& tensor = layer.bottom(b);
     const CaseBottom& bottom = row.bottoms[b];

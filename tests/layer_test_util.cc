@@ -17,6 +17,19 @@ void assign(float* to, int64_t n, const std::vector<float>& values) {
   std::copy(values.begin(), values.end(), to);
 }
 
+// What the host holds goes to the device, or comes from it; nothing for layers on the host.
+void upload(Buffer& buffer) {
+  if (!buffer.on_device()) return;
+  buffer.written_on_host();
+  buffer.to_device();
+}
+
+void download(Buffer& buffer) {
+  if (!buffer.on_device()) return;
+  buffer.written_on_device();
+  buffer.to_host();
+}
+
 // The layer's own messages against their declarations.
 void validate_messages(const ParamNode& layer, const LayerType& type) {
   Diagnostics diagnostics;
@@ -47,11 +60,17 @@ OneLayer::OneLayer(const std::string& text, const std::vector<Shape>& bottoms,
   validate_messages(*node, *type_);
   int tops = static_cast<int>(node->find_all("top").size());
   if (type_->is_loss) tops = std::max(tops, 1);
-  layer_ = type_->make();
+  layer_ = options_.device ? options_.device->make_layer(type) : type_->make();
+  KINET_CHECK(layer_, "layer type '{}' has no half on {}", type, options_.device->description());
   const ParamNode* name = node->find("name");
   layer_->configure(name ? name->text : "layer", options_.phase, node, type_, options_.seed, tops);
   context_ = {.phase = options_.phase, .threads = options_.threads, .seed = options_.seed};
-  for (const Shape& shape : bottoms) bottoms_.push_back(std::make_unique<Tensor>(shape));
+  context_.device = options_.device.get();
+  if (options_.device) scratch_->attach(options_.device);
+  for (const Shape& shape : bottoms) {
+    bottoms_.push_back(std::make_unique<Tensor>(shape));
+    attach(*bottoms_.back());
+  }
   for (const auto& bottom : bottoms_) bottom_pointers_.push_back(bottom.get());
   layer_->set_up(bottoms);
   make_blobs();
@@ -66,6 +85,7 @@ void OneLayer::make_blobs() {
     fill(decl.filler, decl.shape,
          Rng(options_.seed, RngPurpose::kFiller, hash_name(layer_->name()), i),
          {blob.data(), static_cast<size_t>(blob.count())});
+    attach(blob);
     layer_->blobs().push_back(blob);
     mask_.blob.push_back(!decl.is_buffer);
   }
@@ -73,7 +93,7 @@ void OneLayer::make_blobs() {
 
 void OneLayer::reshape(const std::vector<Shape>& bottoms) {
   for (size_t b = 0; b < bottoms.size(); ++b) bottoms_[b]->resize(bottoms[b]);
-  WorkspacePlan plan(scratch_, options_.threads);
+  WorkspacePlan plan(scratch_, options_.device ? 1 : options_.threads, options_.device);
   make_tops(layer_->reshape(bottoms, plan));
 }
 
@@ -93,6 +113,7 @@ void OneLayer::make_tops(const std::vector<Shape>& shapes) {
     }
   }
   tops_ = std::move(tops);
+  for (const auto& top : tops_) attach(*top);
   top_pointers_.clear();
   for (const auto& top : tops_) top_pointers_.push_back(top.get());
 }
@@ -115,9 +136,38 @@ void OneLayer::randomize(Tensor& tensor, uint64_t stream, bool diff) {
   for (int64_t i = 0; i < tensor.count(); ++i) to[i] = rng.gaussian();
 }
 
-void OneLayer::forward() { layer_->forward(context_, bottom_pointers_, top_pointers_); }
+void OneLayer::attach(Tensor& tensor) {
+  if (!options_.device) return;
+  for (const auto& buffer : {tensor.data_buffer(), tensor.diff_buffer()}) {
+    if (buffer && !buffer->on_device()) buffer->attach(options_.device);
+  }
+}
 
-void OneLayer::backward() { layer_->backward(context_, top_pointers_, bottom_pointers_, mask_); }
+void OneLayer::forward() {
+  for (const auto& bottom : bottoms_) upload(*bottom->data_buffer());
+  for (Tensor& blob : layer_->blobs()) upload(*blob.data_buffer());
+  layer_->forward(context_, bottom_pointers_, top_pointers_);
+  for (const auto& top : tops_) download(*top->data_buffer());
+  for (Tensor& blob : layer_->blobs()) download(*blob.data_buffer());
+}
+
+void OneLayer::backward() {
+  for (const auto* tensors : {&bottoms_, &tops_}) {
+    for (const auto& tensor : *tensors) {
+      upload(*tensor->data_buffer());
+      upload(*tensor->diff_buffer());
+    }
+  }
+  for (Tensor& blob : layer_->blobs()) {
+    upload(*blob.data_buffer());
+    if (blob.has_diff()) upload(*blob.diff_buffer());
+  }
+  layer_->backward(context_, top_pointers_, bottom_pointers_, mask_);
+  for (const auto& bottom : bottoms_) download(*bottom->diff_buffer());
+  for (Tensor& blob : layer_->blobs()) {
+    if (blob.has_diff()) download(*blob.diff_buffer());
+  }
+}
 
 std::vector<float> OneLayer::top_values(int i) { return data_of(top(i)); }
 std::vector<float> OneLayer::bottom_values(int i) { return data_of(bottom(i)); }

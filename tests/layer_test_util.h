@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "src/net/device.h"
 #include "src/net/layer.h"
 
 namespace kinet {
@@ -24,6 +25,9 @@ class OneLayer {
     int threads = 1;
     uint64_t seed = 1;
     bool in_place = false;  // top 0 is bottom 0
+    // Where the layer runs; null: on the host. Values are given and read on the host as ever:
+    // forward() and backward() move them.
+    std::shared_ptr<Device> device = nullptr;
   };
 
   // Throws Error as a net would: for syntax, unknown fields, and what set_up refuses.
@@ -58,6 +62,7 @@ class OneLayer {
  private:
   void make_blobs();
   void make_tops(const std::vector<Shape>& shapes);
+  void attach(Tensor& tensor);
 
   ParamNode root_;
   const LayerType* type_ = nullptr;

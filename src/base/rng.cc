@@ -37,8 +37,12 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, uint64_t key) {
   return c;
 }
 
+uint64_t stream_prefix(RngPurpose purpose, uint64_t a) {
+  return mix(mix(static_cast<uint64_t>(purpose)) ^ a);
+}
+
 Rng::Rng(uint64_t seed, RngPurpose purpose, uint64_t a, uint64_t b, uint64_t c)
-    : seed_(seed), stream_(mix(mix(mix(mix(static_cast<uint64_t>(purpose)) ^ a) ^ b) ^ c)) {}
+    : seed_(seed), stream_(mix(mix(stream_prefix(purpose, a) ^ b) ^ c)) {}
 
 std::array<uint32_t, 4> Rng::block(uint64_t index) const {
   return philox4x32({low(index), high(index), low(stream_), high(stream_)}, seed_);

@@ -33,6 +33,10 @@ uint64_t hash_name(std::string_view name);
 // The ten-round Philox block: four random words from counter and key.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, uint64_t key);
 
+// What Rng's constructor makes of purpose and a, before b and c are mixed in: for devices that draw
+// the same numbers by themselves (cuda/philox.h).
+uint64_t stream_prefix(RngPurpose purpose, uint64_t a);
+
 class Rng {
  public:
   explicit Rng(uint64_t seed, RngPurpose purpose = RngPurpose::kTest, uint64_t a = 0,
