@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "layers/engine_field.h"
-
 namespace kinet {
 
 namespace {
@@ -41,7 +39,14 @@ const MessageType& convolution_fields() {
           int_field("axis", "1",
                     "Axis of the channels; this version convolves images, N x C x H x W, where "
                     "it is 1."),
-          engine_field(),
+          enum_field("engine", {{"DEFAULT", 0}, {"CAFFE", 1}, {"CUDNN", 2}}, "DEFAULT",
+                     "How a GPU computes it: CAFFE by im2col and cuBLAS, CUDNN by products that "
+                     "gather their columns (kinet's own kernels), DEFAULT whichever should be "
+                     "faster (docs/cuda.md). The CPU has one way."),
+          enum_field("gpu_math", {{"FLOAT32", 0}, {"TF32", 1}, {"BF16", 2}}, "FLOAT32",
+                     "What a GPU multiplies with in its own kernels: tf32 and bf16 keep 10 and 7 "
+                     "bits of each factor's mantissa and are several times faster from sm_80 on; "
+                     "sums are float32."),
           no_effect(bool_field("force_nd_im2col", "false", "Caffe's choice of algorithm.")),
       }};
   return type;
@@ -149,8 +154,7 @@ void ConvolutionLayer::check_sizes(const Shape& bottom, const Shape& top) const 
   }
 }
 
-std::vector<Shape> ConvolutionLayer::reshape(const std::vector<Shape>& bottoms,
-                                             WorkspacePlan& plan) {
+std::vector<Shape> ConvolutionLayer::reshape_geometry(const std::vector<Shape>& bottoms) {
   const Shape& shape = bottoms.at(0);
   for (const Shape& other : bottoms) {
     check_bottom(other);
@@ -170,10 +174,17 @@ std::vector<Shape> ConvolutionLayer::reshape(const std::vector<Shape>& bottoms,
   }
   const Shape top{shape.num(), outputs_, h.outputs(), w.outputs()};
   check_sizes(shape, top);
-  plan_ = ConvPlan({window_, shape.num(), shape.channels(), outputs_, groups_}, plan.threads());
-  plan.temporary(workspace_, plan_.workspace_floats());
+  geometry_ = {window_, shape.num(), shape.channels(), outputs_, groups_};
   bottoms_ = bottoms.size();
   return std::vector<Shape>(bottoms_, top);
+}
+
+std::vector<Shape> ConvolutionLayer::reshape(const std::vector<Shape>& bottoms,
+                                             WorkspacePlan& plan) {
+  std::vector<Shape> tops = reshape_geometry(bottoms);
+  plan_ = ConvPlan(geometry_, plan.threads());
+  plan.temporary(workspace_, plan_.workspace_floats());
+  return tops;
 }
 
 void ConvolutionLayer::forward(const Context& context, Tensors bottoms, Tensors tops) {
@@ -204,9 +215,7 @@ void ConvolutionLayer::backward(const Context& context, Tensors tops, Tensors bo
   }
 }
 
-double ConvolutionLayer::macs() const {
-  return static_cast<double>(bottoms_) * plan_.geometry().macs();
-}
+double ConvolutionLayer::macs() const { return static_cast<double>(bottoms_) * geometry_.macs(); }
 
 std::string ConvolutionLayer::summary() const {
   const ConvAxis &h = window_.h, &w = window_.w;

@@ -29,8 +29,10 @@ class ConvolutionLayer : public Layer {
   std::string summary() const override;
 
  protected:
-  // For subclasses that run on another device.
-  const ConvGeometry& geometry() const { return plan_.geometry(); }
+  // For subclasses that run on another device: reshape() without the CPU's plan and its workspace.
+  // Sets geometry().
+  std::vector<Shape> reshape_geometry(const std::vector<Shape>& bottoms);
+  const ConvGeometry& geometry() const { return geometry_; }
   bool has_bias() const { return bias_term_; }
 
  private:
@@ -42,6 +44,7 @@ class ConvolutionLayer : public Layer {
   int64_t outputs_ = 0, groups_ = 1;
   bool bias_term_ = true;
   size_t bottoms_ = 0;
+  ConvGeometry geometry_;
   ConvPlan plan_;
   Workspace workspace_;
 };

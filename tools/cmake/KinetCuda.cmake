@@ -4,6 +4,7 @@
 #   kinet_cuda_emulation                the engine, libkinet_cuda_emulation.so
 #   kinet_cuda_emulated_sources(...)    .cu files as sources of a target there is
 #   kinet_cuda_emulated_library(...)    a shared library of .cu files
+#   kinet_cuda_emulated_test(...)       a test over .cu files, in both modes
 #
 # Mode fast is plain C++. Mode CHECKED has every memory access call a function of the engine: the
 # compiler puts the calls there for its thread sanitizer, whose library is not linked; so these
@@ -75,4 +76,37 @@ function(kinet_cuda_emulated_library name)
   set_target_properties(${name} PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
     BUILD_RPATH "\$ORIGIN")
+endfunction()
+
+# kinet_cuda_emulated_test(<name> <x_test.cc> LABELS <labels> TIMEOUT <seconds> CUDA <x.cu>...): test
+# <name> in mode fast and, where there is one, <name>_checked in check mode; both programs hold the
+# .cu files and the test itself, which may have kernels of its own.
+function(kinet_cuda_emulated_test name source)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;CUDA" ${ARGN})
+  if(NOT KINET_CUDA_EMULATION)
+    message(STATUS "Left out: ${name} (the thread sanitizer cannot follow the emulation's stacks)")
+    return()
+  endif()
+  set(modes fast)
+  if(KINET_CUDA_CHECK_MODE)
+    list(APPEND modes checked)
+  endif()
+  foreach(mode ${modes})
+    set(program ${name})
+    set(options "")
+    set(labels ${arg_LABELS})
+    if(mode STREQUAL "checked")
+      set(program ${name}_checked)
+      set(options CHECKED)
+      list(APPEND labels cuda_checked)
+    endif()
+    kinet_program(${program} ${source})
+    kinet_cuda_emulated_sources(${program} ${options} ${arg_CUDA})
+    set_target_properties(${program} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(${program} PRIVATE kinet_test_flags GTest::gtest_main)
+    add_dependencies(${program} kinet_generated)
+    add_test(NAME ${program} COMMAND ${program} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(${program} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT})
+  endforeach()
 endfunction()

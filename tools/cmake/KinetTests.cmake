@@ -6,6 +6,9 @@
 # Labels, by default: *_e2e_test.cc integration; all others unit,core. `make test` runs unit and
 # integration, `make check` core under the sanitizers, `make smoke` smoke.
 # *_opencv_test.cc is linked to OpenCV's dnn module; cli*_test.cc to the objects of src/cli.
+# A test of CUDA kernels in the host emulation names the .cu files of cuda/ that it is built with:
+#
+#   // cuda: conv_sums gemm
 set(kinet_default_timeout 120)  # seconds
 
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cc tests/issues/*_test.cc)
@@ -52,6 +55,15 @@ function(kinet_add_test source)
   cmake_path(GET source STEM name)
   kinet_read_test_head(${source})
   if(KINET_TEST_LABEL AND NOT KINET_TEST_LABEL IN_LIST labels)
+    return()
+  endif()
+  file(STRINGS ${source} kernels REGEX "^// cuda: " LIMIT_COUNT 1)
+  if(kernels)
+    string(REGEX MATCHALL "[a-z0-9_]+" kernels "${kernels}")
+    list(POP_FRONT kernels)  # "cuda" itself
+    list(TRANSFORM kernels REPLACE "(.+)" "cuda/\\1.cu")
+    kinet_cuda_emulated_test(${name} ${source}
+      LABELS ${labels} TIMEOUT ${timeout} CUDA ${kernels})
     return()
   endif()
   if(name MATCHES "_opencv_test$" AND NOT OpenCVParts_dnn_FOUND)

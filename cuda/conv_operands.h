@@ -1,0 +1,212 @@
+// What the tiles of a convolution's matrix products are filled with, and where results go.
+//
+// Forward and data gradient: A are weights, packed depth x rows with rows padded to a multiple of 4
+// (pack_weights in conv_implicit.cu), so that a thread copies 16 bytes of them whatever the shape;
+// B is gathered from images: a thread has four columns, whose pixels it decodes once, and one row
+// of depth, whose tap it decodes at each step. Neighbouring lanes have neighbouring pixels. Weight
+// gradient: the inner dimension are pixels. A is dY, B is X~ the other way round: a thread has four
+// rows of each and one pixel of 8 at each step; neighbouring lanes have neighbouring pixels. Thread
+// safety: loaders belong to a thread; the rest are plain values.
+#pragma once
+
+#include "cuda/async_copy.h"
+#include "cuda/conv_math.h"
+#include "cuda/conv_shape.h"
+
+namespace kinet {
+
+// Depth that one call of a loader fills.
+inline constexpr int kLoadDepth = 8;
+
+// A = packed weights, B = Gather (ConvPatches: forward; ConvOutputs: data gradient).
+template <class Gather>
+struct WeightedGather {
+  const float* weights;  // groups x depth x row_stride
+  int row_stride;        // rows rounded up to a multiple of 4; 16-byte aligned
+  Gather gather;
+
+  __device__ int depth() const { return gather.tap_count; }
+
+  template <class Tile>
+  struct Loader {
+    static_assert(kTileFitsLoaders<Tile>);
+    static constexpr int kAcross = Tile::kColumns / 4;  // threads side by side
+    static constexpr int kColumnsEach = 4;
+
+    const WeightedGather& from;
+    const float *weights, *base;
+    int row, k, column;  // first row of A in C; this thread's row of depth and column
+    ConvPoint pixels[kColumnsEach];
+
+    __device__ Loader(const WeightedGather& operands, int group, int tile_row, int tile_column)
+        : from(operands),
+          weights(operands.weights +
+                  static_cast<int64_t>(group) * operands.depth() * operands.row_stride),
+          base(operands.gather.base + static_cast<int64_t>(group) * operands.gather.group_floats),
+          row(tile_row),
+          k(static_cast<int>(threadIdx.x) / kAcross),
+          column(static_cast<int>(threadIdx.x) % kAcross) {
+#pragma unroll
+      for (int i = 0; i < kColumnsEach; ++i) {
+        pixels[i] = from.gather.pixel(tile_column + column + i * kAcross);
+      }
+    }
+
+    template <int kLda, int kLdb>
+    __device__ __forceinline__ void load(int begin, float (*a)[kLda], float (*b)[kLdb]) const {
+      const int depth = begin + k, m = row + column * 4;
+      copy_float4_async(&a[k][column * 4],
+                        weights + static_cast<int64_t>(depth) * from.row_stride + m,
+                        depth < from.depth() && m < from.row_stride);
+      const ConvPoint tap = from.gather.tap(depth);
+#pragma unroll
+      for (int i = 0; i < kColumnsEach; ++i) {
+        int offset;
+        const bool inside = from.gather.locate(tap, pixels[i], &offset);
+        copy_float_async(&b[k][column + i * kAcross], base + offset, inside);
+      }
+    }
+  };
+};
+
+// A[m, p] = dY[m, p], B[p, k] = X~[k, p].
+struct PixelProducts {
+  const float* dy;
+  int dy_group_floats, dy_image_floats, plane, rows;
+  ConvPatches patches;
+
+  PixelProducts(const ConvShape& s, const float* x, const float* output_diff)
+      : dy(output_diff),
+        dy_group_floats(s.group_outputs() * s.pixels()),
+        dy_image_floats(s.outputs * s.pixels()),
+        plane(s.pixels()),
+        rows(s.group_outputs()),
+        patches(s, x) {}
+
+  __device__ int depth() const { return patches.pixel_count; }
+
+  template <class Tile>
+  struct Loader {
+    static_assert(kTileFitsLoaders<Tile>);
+    static constexpr int kDown = Tile::kThreads / kLoadDepth;  // threads one below the other
+    static constexpr int kRowsEach = 4;
+
+    const PixelProducts& from;
+    const float *dy, *base;
+    int row, k, line;
+    ConvPoint taps[kRowsEach];
+
+    __device__ Loader(const PixelProducts& operands, int group, int tile_row, int tile_column)
+        : from(operands),
+          dy(operands.dy + static_cast<int64_t>(group) * operands.dy_group_floats),
+          base(operands.patches.base + static_cast<int64_t>(group) * operands.patches.group_floats),
+          row(tile_row),
+          k(static_cast<int>(threadIdx.x) % kLoadDepth),
+          line(static_cast<int>(threadIdx.x) / kLoadDepth) {
+#pragma unroll
+      for (int i = 0; i < kRowsEach; ++i) {
+        taps[i] = from.patches.tap(tile_column + line + i * kDown);
+      }
+    }
+
+    template <int kLda, int kLdb>
+    __device__ __forceinline__ void load(int begin, float (*a)[kLda], float (*b)[kLdb]) const {
+      const int p = begin + k;
+      const bool real = p < from.depth();
+      const int image = real ? divide(p, from.patches.per_image).quotient : 0;
+      const int place = p + image * (from.dy_image_floats - from.plane);
+      const ConvPoint pixel = from.patches.pixel(p);
+#pragma unroll
+      for (int i = 0; i < kRowsEach; ++i) {
+        const int m = row + line + i * kDown;
+        copy_float_async(&a[k][line + i * kDown], dy + (place + m * from.plane),
+                         real && m < from.rows);
+        int offset;
+        const bool inside = from.patches.locate(taps[i], pixel, &offset);
+        copy_float_async(&b[k][line + i * kDown], base + offset, inside);
+      }
+    }
+  };
+};
+
+// C: `rows` rows of `plane` neighbouring columns, in one matrix for each image.
+struct ConvResult {
+  float* data;        // of the first group and slice
+  const float* bias;  // null, or one value for each row of all groups
+  int rows, count;    // of one group: rows, and columns in all images
+  int plane, image_floats, group_floats;
+  int64_t slice_floats;
+  bool vector;  // rows begin 16-byte aligned, and plane is a multiple of 4
+  FastDivide per_image;
+
+  ConvResult(float* to, const float* row_bias, int row_count, int images, int columns,
+             int floats_of_image)
+      : data(to),
+        bias(row_bias),
+        rows(row_count),
+        count(images * columns),
+        plane(columns),
+        image_floats(floats_of_image),
+        group_floats(row_count * columns),
+        slice_floats(0),
+        vector(columns % 4 == 0 && reinterpret_cast<uintptr_t>(to) % 16 == 0),
+        per_image(columns) {}
+
+  // This block's part.
+  __device__ ConvResult at(int group, int64_t slice) const {
+    ConvResult part = *this;
+    part.data += static_cast<int64_t>(group) * group_floats + slice * slice_floats;
+    if (bias != nullptr) part.bias += static_cast<int64_t>(group) * rows;
+    return part;
+  }
+
+  // Four neighbouring columns, the first a multiple of 2 (store2) or 4 (store4).
+  struct Columns {
+    int offset[4];  // -1: none
+  };
+  __device__ Columns columns(int first) const {
+    Columns result;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int p = first + j;
+      if (vector && j > 0) {  // the whole quad lies in one image
+        result.offset[j] = result.offset[0] < 0 ? -1 : result.offset[0] + j;
+      } else {
+        result.offset[j] =
+            p < count ? p + divide(p, per_image).quotient * (image_floats - plane) : -1;
+      }
+    }
+    return result;
+  }
+  __device__ void store4(int row, const Columns& to, const float* c) const {
+    if (row >= rows) return;
+    const float b = bias != nullptr ? bias[row] : 0.f;
+    float* line = data + static_cast<int64_t>(row) * plane;
+    if (vector) {
+      if (to.offset[0] < 0) return;
+      *reinterpret_cast<float4*>(line + to.offset[0]) =
+          make_float4(c[0] + b, c[1] + b, c[2] + b, c[3] + b);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (to.offset[j] >= 0) line[to.offset[j]] = c[j] + b;
+    }
+  }
+  __device__ void store2(int row, const Columns& to, const float* c) const {
+    if (row >= rows) return;
+    const float b = bias != nullptr ? bias[row] : 0.f;
+    float* line = data + static_cast<int64_t>(row) * plane;
+    if (vector) {
+      if (to.offset[0] < 0) return;
+      *reinterpret_cast<float2*>(line + to.offset[0]) = make_float2(c[0] + b, c[1] + b);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      if (to.offset[j] >= 0) line[to.offset[j]] = c[j] + b;
+    }
+  }
+};
+
+}  // namespace kinet

@@ -1,0 +1,183 @@
+// The convolution's CUDA kernels in the host emulation against the CPU: every engine, tile and kind
+// of multiplication, in three orders of threads.
+// cuda: conv_columns conv_depthwise conv_implicit conv_sums errors gemm
+#include <gtest/gtest.h>
+
+#include "cuda/conv_columns.h"
+#include "cuda/conv_depthwise.h"
+#include "cuda/conv_engine.h"
+#include "cuda/conv_sums.h"
+#include "cuda/emulation/control.h"
+#include "cuda/mma.h"
+#include "tests/cuda_conv_cases.h"
+#include "tests/cuda_test_memory.h"
+
+namespace kinet {
+namespace {
+
+using emulation::ThreadOrder;
+
+constexpr ThreadOrder kOrders[] = {ThreadOrder::kForward, ThreadOrder::kBackward,
+                                   ThreadOrder::kRandom};
+
+// One way to compute all passes.
+struct Way {
+  std::string name;
+  ConvEngine engine = ConvEngine::kImplicit;
+  ImplicitOptions options;
+};
+
+struct Results {
+  std::vector<float> y, dx, dw, db;
+  bool operator==(const Results&) const = default;
+};
+
+size_t workspace_of(const Way& way, const ConvGeometry& g) {
+  switch (way.engine) {
+    case ConvEngine::kColumns:
+      return columns_workspace_floats(g);
+    case ConvEngine::kDepthwise:
+      return depthwise_workspace_floats(g);
+    default:
+      return implicit_workspace_floats(g);
+  }
+}
+
+// Everything lies in allocations of its own, exactly as long as it must be.
+Results run(const TestGpu& gpu, const Way& way, const ConvGeometry& g, const ConvData& data) {
+  const DeviceFloats x(data.x), w(data.weights), bias(data.bias), dy(data.dy);
+  DeviceFloats y(data.y.size()), dx(data.x.size()), dw(data.dw0), db(data.db0);
+  DeviceFloats workspace(std::max<size_t>(workspace_of(way, g), 1));
+  DeviceFloats sums(bias_workspace_floats(g.images, g.outputs, g.window.outputs()));
+  float* const ws = workspace.get();
+  switch (way.engine) {
+    case ConvEngine::kColumns:
+      columns_forward(gpu, g, x.get(), w.get(), bias.get(), y.get(), ws);
+      columns_backward_data(gpu, g, dy.get(), w.get(), dx.get(), ws);
+      columns_backward_weights(gpu, g, x.get(), dy.get(), dw.get(), ws);
+      break;
+    case ConvEngine::kDepthwise:
+      cuda_depthwise_forward(gpu, g, x.get(), w.get(), bias.get(), y.get());
+      cuda_depthwise_backward_data(gpu, g, dy.get(), w.get(), dx.get());
+      cuda_depthwise_backward_weights(gpu, g, x.get(), dy.get(), dw.get(), ws);
+      break;
+    default:
+      implicit_forward(gpu, g, way.options, x.get(), w.get(), bias.get(), y.get(), ws);
+      implicit_backward_data(gpu, g, way.options, dy.get(), w.get(), dx.get(), ws);
+      implicit_backward_weights(gpu, g, way.options, x.get(), dy.get(), dw.get(), ws);
+  }
+  backward_bias(gpu, g.images, g.outputs, g.window.outputs(), dy.get(), db.get(), sums.get());
+  return {y.values(), dx.values(), dw.values(), db.values()};
+}
+
+// The CPU's results, three orders of threads, the same bits in each, and no report.
+template <class Round>
+void expect_agreement(const CudaConvCase& c, const Way& way, const Round& round) {
+  const ConvData data(c.g, round);
+  Results first;
+  for (const ThreadOrder order : kOrders) {
+    SCOPED_TRACE(c.name + ", " + way.name + ", threads " + emulation::name_of(order));
+    const TestGpu gpu(order);
+    const Results r = run(gpu, way, c.g, data);
+    EXPECT_EQ(differences(r.y, data.y), "") << "y";
+    EXPECT_EQ(differences(r.dx, data.dx), "") << "dx";
+    EXPECT_EQ(differences(r.dw, data.dw), "") << "dw";
+    EXPECT_EQ(differences(r.db, data.db), "") << "db";
+    EXPECT_EQ(emulation::text_of(emulation::take_reports()), "");
+    if (order == ThreadOrder::kForward) first = r;
+    EXPECT_TRUE(r == first) << "not the same bits as with threads in forward order";
+  }
+}
+
+float as_is(float value) { return value; }
+
+const Way kSmall{"small tile", ConvEngine::kImplicit, {ConvMath::kFloat32, ConvTile::kSmall}};
+const Way kLarge{"large tile", ConvEngine::kImplicit, {ConvMath::kFloat32, ConvTile::kLarge}};
+const Way kColumns{"columns", ConvEngine::kColumns, {}};
+const Way kDepthwise{"depthwise", ConvEngine::kDepthwise, {}};
+
+std::vector<Way> ways(const ConvGeometry& g) {
+  std::vector<Way> all{kSmall, kLarge, kColumns};
+  if (g.group_channels() == 1) all.push_back(kDepthwise);
+  return all;
+}
+
+TEST(CudaConvolution, EqualsTheCpuOnSmallShapes) {
+  for (const CudaConvCase& c : small_conv_cases()) {
+    for (const Way& way : ways(c.g)) expect_agreement(c, way, as_is);
+  }
+}
+
+#if !KINET_EMULATION_CHECKED
+
+TEST(CudaConvolution, EqualsTheCpuOnSeveralTilesAndSlices) {
+  for (const CudaConvCase& c : large_conv_cases()) {
+    for (const Way& way : ways(c.g)) expect_agreement(c, way, as_is);
+  }
+}
+
+#endif
+
+// What tensor cores round to: their products of rounded values are exact.
+float tf32(float value) { return bits_float(to_tf32(value)); }
+float bf16(float value) { return bits_float(to_bf16(value) << 16); }
+
+// The plain variant of an mma is many shuffles: the large tile, which is the same code, once.
+TEST(CudaConvolution, TensorCoreKernelsEqualTheCpuWithRoundedFactors) {
+  for (const CudaConvCase& c :
+       {square_conv("plain", 2, 3, 7, 5, 1, 3), square_conv("grouped", 2, 6, 5, 9, 3, 3, 2, 1),
+        square_conv("deep", 1, 9, 4, 70, 1, 3, 1, 1)}) {
+    for (const ConvTile tile : {ConvTile::kSmall, ConvTile::kLarge}) {
+      if (tile == ConvTile::kLarge && (KINET_EMULATION_CHECKED || c.name != "plain")) continue;
+      const std::string size = tile == ConvTile::kSmall ? "small" : "large";
+      expect_agreement(c, {"tf32, " + size, ConvEngine::kImplicit, {ConvMath::kTf32, tile}}, tf32);
+      expect_agreement(c, {"bf16, " + size, ConvEngine::kImplicit, {ConvMath::kBf16, tile}}, bf16);
+    }
+  }
+}
+
+TEST(CudaConvolution, RoundsFactorsAsTensorCoresDo) {
+  EXPECT_EQ(tf32(1.f + 0x1p-11f), 1.f + 0x1p-10f);  // ties away from zero
+  EXPECT_EQ(tf32(-1.f - 0x1p-11f), -1.f - 0x1p-10f);
+  EXPECT_EQ(tf32(1.f + 0x1p-12f), 1.f);
+  EXPECT_EQ(bf16(1.f + 0x1p-8f), 1.f);  // ties to even
+  EXPECT_EQ(bf16(1.f + 3 * 0x1p-8f), 1.f + 0x1p-6f);
+  for (const float special : {INFINITY, -INFINITY, 0.f}) {
+    EXPECT_EQ(tf32(special), special);
+    EXPECT_EQ(bf16(special), special);
+  }
+  EXPECT_TRUE(std::isnan(tf32(NAN)));
+  EXPECT_TRUE(std::isnan(bf16(NAN)));
+}
+
+// The rule of conv_engine.h.
+TEST(CudaConvolution, EngineIsChosenByTheWrittenRule) {
+  const auto chosen = [](const CudaConvCase& c, ConvPass pass, ConvMath math = ConvMath::kFloat32) {
+    return choose_engine(c.g, pass, ConvEngine::kAuto, math);
+  };
+  const CudaConvCase narrow = square_conv("", 2, 64, 56, 64, 1, 3, 1, 1);
+  const CudaConvCase wide = square_conv("", 2, 64, 14, 256, 1, 3, 1, 1);
+  const CudaConvCase strided = square_conv("", 2, 64, 14, 64, 1, 3, 2, 1);
+  EXPECT_EQ(chosen(narrow, ConvPass::kForward), ConvEngine::kImplicit);
+  EXPECT_EQ(chosen(wide, ConvPass::kForward), ConvEngine::kColumns);
+  EXPECT_EQ(chosen(wide, ConvPass::kWeights), ConvEngine::kColumns);
+  EXPECT_EQ(chosen(wide, ConvPass::kData), ConvEngine::kImplicit);  // 64 rows
+  EXPECT_EQ(chosen(wide, ConvPass::kForward, ConvMath::kTf32), ConvEngine::kImplicit);
+  EXPECT_EQ(chosen(strided, ConvPass::kForward), ConvEngine::kImplicit);
+  EXPECT_EQ(chosen(strided, ConvPass::kData), ConvEngine::kColumns);
+  EXPECT_EQ(chosen(strided, ConvPass::kData, ConvMath::kBf16), ConvEngine::kColumns);
+  EXPECT_EQ(chosen(square_conv("", 2, 64, 14, 64, 1, 1), ConvPass::kForward), ConvEngine::kColumns);
+  EXPECT_EQ(chosen(square_conv("", 2, 64, 14, 64, 64, 3), ConvPass::kForward),
+            ConvEngine::kDepthwise);
+  EXPECT_EQ(choose_engine(wide.g, ConvPass::kForward, ConvEngine::kImplicit, ConvMath::kFloat32),
+            ConvEngine::kImplicit);
+  // 9 taps of 2^28 pixels: columns of more than 2^30 floats for a single channel.
+  const CudaConvCase huge = square_conv("", 1, 1, 16384, 1, 1, 3, 1, 1);
+  EXPECT_TRUE(conv_fits(huge.g));
+  EXPECT_EQ(choose_engine(huge.g, ConvPass::kForward, ConvEngine::kColumns, ConvMath::kFloat32),
+            ConvEngine::kImplicit);
+  EXPECT_FALSE(conv_fits(square_conv("", 1, 1, 65536, 1, 1, 3, 1, 1).g));
+}
+
+}  // namespace
+}  // namespace kinet
