@@ -6,10 +6,12 @@
 // Shapes: x, y, scale, ratio N x C x H x W. ACROSS_CHANNELS: a window is local_size channels of one
 //   pixel; WITHIN_CHANNEL: local_size x local_size pixels of one channel; cut off at the borders.
 //
-// Every thread adds its own window: neighbours in a warp read neighbouring values, and what they
-// read again comes from the cache. A running sum over channels would read less, but loses digits
-// where a large value leaves the window. Backward needs two kernels, ratios first. Parent:
-// layers/lrn.h
+// Across channels, with the usual sizes 3 and 5, a thread follows one pixel through kRun channels
+// and keeps the window in registers: a value is read (kRun + size - 1) / kRun times instead of
+// `size` times. Each window is added up anew; a running sum would lose digits where a large value
+// leaves it. All other windows are read value by value, what is read again comes from the cache;
+// there backward needs the ratios first. Neighbouring threads always read neighbouring pixels.
+// Parent: layers/lrn.h
 #include "cuda/divide.h"
 #include "cuda/elementwise.h"
 #include "cuda/layer.h"
@@ -17,56 +19,6 @@
 
 namespace kinet {
 namespace {
-
-struct Square {
-  __device__ float operator()(float x) const { return x * x; }
-};
-
-struct Value {
-  __device__ float operator()(float x) const { return x; }
-};
-
-template <class Divide>
-struct AcrossChannels {
-  using Index = typename Divide::Index;
-  int64_t pixels, channels, radius;
-  Divide by_pixels, by_channels;
-
-  // Sum of term(values) over the window around value i.
-  template <class Term>
-  __device__ float sum(int64_t i, Term term, const float* values) const {
-    const int64_t c = by_channels.remainder(by_pixels.quotient(static_cast<Index>(i)));
-    const int64_t first = c > radius ? c - radius : 0;
-    const int64_t end = c + radius + 1 < channels ? c + radius + 1 : channels;
-    const float* at = values + i + (first - c) * pixels;
-    float sum = 0;
-    for (int64_t k = first; k < end; ++k, at += pixels) sum += term(*at);
-    return sum;
-  }
-};
-
-template <class Divide>
-struct WithinChannel {
-  using Index = typename Divide::Index;
-  int64_t height, width, radius;
-  Divide by_height, by_width;
-
-  template <class Term>
-  __device__ float sum(int64_t i, Term term, const float* values) const {
-    const int64_t line = by_width.quotient(static_cast<Index>(i)), c = i - line * width;
-    const int64_t r = by_height.remainder(static_cast<Index>(line));
-    const int64_t first = c > radius ? c - radius : 0;
-    const int64_t end = c + radius + 1 < width ? c + radius + 1 : width;
-    const int64_t up = r > radius ? radius : r;
-    const int64_t down = r + radius < height ? radius : height - 1 - r;
-    float sum = 0;
-    for (int64_t k = -up; k <= down; ++k) {
-      const float* row = values + (line + k) * width;
-      for (int64_t j = first; j < end; ++j) sum += term(row[j]);
-    }
-    return sum;
-  }
-};
 
 // scale^-beta; the usual beta, 0.75, needs square roots only.
 __device__ float inverse_power(float scale, float beta) {
@@ -77,18 +29,39 @@ __device__ float inverse_power(float scale, float beta) {
   return powf(scale, -beta);
 }
 
-template <class Window>
-__global__ void __launch_bounds__(kThreads)
-    lrn_forward_kernel(int64_t n, Window window, float k, float factor, float beta, const float* x,
-                       float* scale, float* y) {
-  KINET_GRID_STRIDE(i, n) {
-    const float s = k + factor * window.sum(i, Square{}, x);
-    scale[i] = s;
-    y[i] = x[i] * inverse_power(s, beta);
-  }
-}
+// ---- what is summed over a window, term(i), and what becomes of the sum, finish(i, sum) ---------
 
-// (x, scale, dy) -> ratio
+struct LrnForward {
+  float k, factor, beta;
+  const float* x;
+  float *scale, *y;
+
+  __device__ float term(int64_t i) const { return x[i] * x[i]; }
+  __device__ void finish(int64_t i, float sum) const {
+    scale[i] = k + factor * sum;
+    y[i] = x[i] * inverse_power(scale[i], beta);
+  }
+};
+
+struct LrnBackward {
+  float factor, beta;
+  const float *x, *scale, *dy;
+  float* dx;
+
+  __device__ float term(int64_t i) const {
+    return dy[i] * x[i] * inverse_power(scale[i], beta) / scale[i];
+  }
+  __device__ void finish(int64_t i, float sum) const {
+    dx[i] = dy[i] * inverse_power(scale[i], beta) - 2 * factor * beta * x[i] * sum;
+  }
+};
+
+// With the terms made beforehand.
+struct LrnBackwardOfRatios : LrnBackward {
+  const float* ratio;
+  __device__ float term(int64_t i) const { return ratio[i]; }
+};
+
 struct Ratio {
   float beta;
   __device__ float operator()(float x, float scale, float dy) const {
@@ -96,72 +69,185 @@ struct Ratio {
   }
 };
 
-template <class Window>
+// ---- across channels, the window in registers ---------------------------------------------------
+
+constexpr int64_t kRun = 16;  // channels that one thread follows
+
+// Items are (image, run of channels, pixel), pixels innermost.
+template <class Divide>
+struct ChannelRuns {
+  int64_t pixels, channels, runs;  // runs: of one image
+  Divide by_pixels, by_runs;
+};
+
+template <int kSize, class Divide, class Work>
 __global__ void __launch_bounds__(kThreads)
-    lrn_backward_kernel(int64_t n, Window window, float factor, float beta, const float* x,
-                        const float* scale, const float* dy, const float* ratio, float* dx) {
-  KINET_GRID_STRIDE(i, n) {
-    const float around = window.sum(i, Value{}, ratio);
-    dx[i] = dy[i] * inverse_power(scale[i], beta) - 2 * factor * beta * x[i] * around;
+    lrn_runs_kernel(int64_t items, ChannelRuns<Divide> shape, Work work) {
+  using Index = typename Divide::Index;
+  constexpr int kRadius = kSize / 2;
+  KINET_GRID_STRIDE(item, items) {
+    const int64_t line = shape.by_pixels.quotient(static_cast<Index>(item));
+    const int64_t image = shape.by_runs.quotient(static_cast<Index>(line));
+    const int64_t first = (line - image * shape.runs) * kRun;
+    const int64_t end = first + kRun < shape.channels ? first + kRun : shape.channels;
+    const int64_t base = image * shape.channels * shape.pixels + (item - line * shape.pixels);
+    const auto term = [&](int64_t c) {
+      return c >= 0 && c < shape.channels ? work.term(base + c * shape.pixels) : 0.0f;
+    };
+    float window[kSize];  // terms of channels c - kRadius .. c + kRadius, once c is entered
+#pragma unroll
+    for (int j = 1; j < kSize; ++j) window[j] = term(first - kRadius + j - 1);
+    for (int64_t c = first; c < end; ++c) {
+#pragma unroll
+      for (int j = 1; j < kSize; ++j) window[j - 1] = window[j];
+      window[kSize - 1] = term(c + kRadius);
+      float sum = window[0];
+#pragma unroll
+      for (int j = 1; j < kSize; ++j) sum += window[j];
+      work.finish(base + c * shape.pixels, sum);
+    }
   }
 }
 
+// ---- any window, value by value -----------------------------------------------------------------
+
+template <class Divide>
+struct AcrossChannels {
+  using Index = typename Divide::Index;
+  int64_t pixels, channels, radius;
+  Divide by_pixels, by_channels;
+
+  // Sum of the terms over the window around value i.
+  template <class Work>
+  __device__ float sum(int64_t i, const Work& work) const {
+    const int64_t c = by_channels.remainder(by_pixels.quotient(static_cast<Index>(i)));
+    const int64_t first = c > radius ? c - radius : 0;
+    const int64_t end = c + radius + 1 < channels ? c + radius + 1 : channels;
+    float sum = 0;
+    for (int64_t k = first; k < end; ++k) sum += work.term(i + (k - c) * pixels);
+    return sum;
+  }
+};
+
+template <class Divide>
+struct WithinChannel {
+  using Index = typename Divide::Index;
+  int64_t height, width, radius;
+  Divide by_height, by_width;
+
+  template <class Work>
+  __device__ float sum(int64_t i, const Work& work) const {
+    const int64_t line = by_width.quotient(static_cast<Index>(i)), c = i - line * width;
+    const int64_t r = by_height.remainder(static_cast<Index>(line));
+    const int64_t first = c > radius ? c - radius : 0;
+    const int64_t end = c + radius + 1 < width ? c + radius + 1 : width;
+    const int64_t up = r > radius ? radius : r;
+    const int64_t down = r + radius < height ? radius : height - 1 - r;
+    float sum = 0;
+    for (int64_t k = -up; k <= down; ++k) {
+      for (int64_t j = first; j < end; ++j) sum += work.term((line + k) * width + j);
+    }
+    return sum;
+  }
+};
+
+template <class Window, class Work>
+__global__ void __launch_bounds__(kThreads) lrn_window_kernel(int64_t n, Window window, Work work) {
+  KINET_GRID_STRIDE(i, n) { work.finish(i, window.sum(i, work)); }
+}
+
+// ---- the layer ----------------------------------------------------------------------------------
+
 class CudaLrn : public LrnLayer {
  public:
-  // Instead of the host's scratch memory: the ratios.
+  // Instead of the host's scratch memory: the ratios, where they are needed.
   std::vector<Shape> reshape(const std::vector<Shape>& bottoms, WorkspacePlan& plan) override {
     std::vector<Shape> tops = LrnLayer::reshape(bottoms, plan);
-    plan.temporary(ratio_, static_cast<size_t>(shape_.count()));
+    if (!in_registers()) plan.temporary(ratio_, static_cast<size_t>(shape_.count()));
     return tops;
   }
 
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     const cudaStream_t stream = gpu_of(context).stream;
-    const float* x = bottoms[0]->device_data();
-    float* y = tops[0]->device_data();
-    with_window([&](auto window) {
-      KINET_LAUNCH((lrn_forward_kernel<decltype(window)>), blocks_for(shape_.count()), kThreads, 0,
-                   stream, shape_.count(), window, k_, factor_, beta_, x, scale_.device_data(), y);
-    });
-    KINET_CUDA_CHECK_LAUNCH();
+    const LrnForward work{k_,
+                          factor_,
+                          beta_,
+                          bottoms[0]->device_data(),
+                          scale_.device_data(),
+                          tops[0]->device_data()};
+    if (in_registers()) {
+      follow_runs(stream, work);
+    } else {
+      sum_windows(stream, work);
+    }
   }
 
   void backward(const Context& context, Tensors tops, Tensors bottoms,
                 const BackwardMask& mask) override {
     if (!mask.bottom[0]) return;
     const cudaStream_t stream = gpu_of(context).stream;
-    const float *x = bottoms[0]->device_data(), *dy = tops[0]->device_diff();
-    const float* scale = scale_.device_data();
-    float* dx = bottoms[0]->device_diff();
-    map_values(stream, shape_.count(), Ratio{beta_}, x, scale, dy, ratio_.device_data());
-    with_window([&](auto window) {
-      KINET_LAUNCH((lrn_backward_kernel<decltype(window)>), blocks_for(shape_.count()), kThreads, 0,
-                   stream, shape_.count(), window, factor_, beta_, x, scale, dy,
-                   ratio_.device_data(), dx);
-    });
-    KINET_CUDA_CHECK_LAUNCH();
+    const LrnBackward work{factor_,
+                           beta_,
+                           bottoms[0]->device_data(),
+                           scale_.device_data(),
+                           tops[0]->device_diff(),
+                           bottoms[0]->device_diff()};
+    if (in_registers()) {
+      follow_runs(stream, work);
+      return;
+    }
+    float* ratio = ratio_.device_data();
+    map_values(stream, shape_.count(), Ratio{beta_}, work.x, work.scale, work.dy, ratio);
+    sum_windows(stream, LrnBackwardOfRatios{work, ratio});
   }
 
  private:
-  // Calls run(window) with the window that the fields and the size ask for.
-  template <class Run>
-  void with_window(Run run) const {
-    if (shape_.count() < kFastDivideLimit) {
-      with_divider<FastDivide>(run);
+  bool in_registers() const { return across_ && (size_ == 3 || size_ == 5); }
+  bool fits() const { return shape_.count() < kFastDivideLimit; }
+
+  template <class Work>
+  void follow_runs(cudaStream_t stream, const Work& work) const {
+    if (shape_.count() == 0) return;
+    if (size_ == 3) {
+      if (fits()) launch_runs<3, FastDivide>(stream, work);
+      if (!fits()) launch_runs<3, LongDivide>(stream, work);
     } else {
-      with_divider<LongDivide>(run);
+      if (fits()) launch_runs<5, FastDivide>(stream, work);
+      if (!fits()) launch_runs<5, LongDivide>(stream, work);
     }
+    KINET_CUDA_CHECK_LAUNCH();
   }
 
-  template <class Divide, class Run>
-  void with_divider(Run run) const {
-    const int64_t h = shape_.height(), w = shape_.width(), c = shape_.channels();
-    const int64_t radius = (size_ - 1) / 2;
+  template <int kSize, class Divide, class Work>
+  void launch_runs(cudaStream_t stream, const Work& work) const {
+    const int64_t pixels = shape_.height() * shape_.width();
+    const int64_t runs = (shape_.channels() + kRun - 1) / kRun;
+    const int64_t items = shape_.num() * runs * pixels;
+    const ChannelRuns<Divide> shape{pixels, shape_.channels(), runs, Divide(pixels), Divide(runs)};
+    KINET_LAUNCH((lrn_runs_kernel<kSize, Divide, Work>), blocks_for(items), kThreads, 0, stream,
+                 items, shape, work);
+  }
+
+  template <class Work>
+  void sum_windows(cudaStream_t stream, const Work& work) const {
     if (shape_.count() == 0) return;
+    if (fits()) launch_windows<FastDivide>(stream, work);
+    if (!fits()) launch_windows<LongDivide>(stream, work);
+    KINET_CUDA_CHECK_LAUNCH();
+  }
+
+  template <class Divide, class Work>
+  void launch_windows(cudaStream_t stream, const Work& work) const {
+    const int64_t h = shape_.height(), w = shape_.width(), c = shape_.channels();
+    const int64_t n = shape_.count(), radius = (size_ - 1) / 2;
     if (across_) {
-      run(AcrossChannels<Divide>{h * w, c, radius, Divide(h * w), Divide(c)});
+      const AcrossChannels<Divide> window{h * w, c, radius, Divide(h * w), Divide(c)};
+      KINET_LAUNCH((lrn_window_kernel<AcrossChannels<Divide>, Work>), blocks_for(n), kThreads, 0,
+                   stream, n, window, work);
     } else {
-      run(WithinChannel<Divide>{h, w, radius, Divide(h), Divide(w)});
+      const WithinChannel<Divide> window{h, w, radius, Divide(h), Divide(w)};
+      KINET_LAUNCH((lrn_window_kernel<WithinChannel<Divide>, Work>), blocks_for(n), kThreads, 0,
+                   stream, n, window, work);
     }
   }
 

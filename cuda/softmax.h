@@ -25,17 +25,17 @@ constexpr int64_t kShortRow = 512;  // classes: up to 16 for each lane of a warp
 
 // ---- dense rows, kLanes threads each ------------------------------------------------------------
 
-// f(value) for the values of a row that belong to this lane. kFour: n is a multiple of 4, x
-// aligned.
+// f(a, b) for the values of a row that belong to this lane, the same ones in every pass: in place,
+// a lane overwrites only what it alone has read. kFour: n is a multiple of 4, a and b are aligned.
 template <int kLanes, bool kFour, class F>
-__device__ void read_row(int lane, int64_t n, const float* x, F f) {
+__device__ void read_row(int lane, int64_t n, const float* a, const float* b, F f) {
   if constexpr (kFour) {
     for (int64_t i = 4 * lane; i < n; i += 4 * kLanes) {
-      const float4 v = load_4(x + i);
-      f(v.x), f(v.y), f(v.z), f(v.w);
+      const float4 u = load_4(a + i), v = load_4(b + i);
+      f(u.x, v.x), f(u.y, v.y), f(u.z, v.z), f(u.w, v.w);
     }
   } else {
-    for (int64_t i = lane; i < n; i += kLanes) f(x[i]);
+    for (int64_t i = lane; i < n; i += kLanes) f(a[i], b[i]);
   }
 }
 
@@ -71,9 +71,9 @@ __global__ void __launch_bounds__(kThreads)
        row += int64_t{gridDim.x} * kRows) {
     const float* in = x + row * classes;
     float max = Larger::neutral(), sum = 0;
-    read_row<kLanes, kFour>(lane, classes, in, [&](float v) { max = Larger{}(max, v); });
+    read_row<kLanes, kFour>(lane, classes, in, in, [&](float v, float) { max = Larger{}(max, v); });
     max = row_reduce<kLanes>(max, Larger{});
-    read_row<kLanes, kFour>(lane, classes, in, [&](float v) { sum += expf(v - max); });
+    read_row<kLanes, kFour>(lane, classes, in, in, [&](float v, float) { sum += expf(v - max); });
     sum = row_reduce<kLanes>(sum, Plus{});
     if (lane == 0) done(row, max, sum);
     map_row<kLanes, kFour>(lane, classes, in, in, y + row * classes,
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
        row += int64_t{gridDim.x} * kRows) {
     const float *p = y + row * classes, *dp = dy + row * classes;
     float dot = 0;
-    for (int64_t c = lane; c < classes; c += kLanes) dot += p[c] * dp[c];
+    read_row<kLanes, kFour>(lane, classes, p, dp, [&](float v, float dv) { dot += v * dv; });
     dot = row_reduce<kLanes>(dot, Plus{});
     map_row<kLanes, kFour>(lane, classes, p, dp, dx + row * classes,
                            [&](float v, float dv) { return v * (dv - dot); });
