@@ -115,11 +115,11 @@ bool Arena::covers(const void* address, size_t bytes) const {
 }
 
 std::string Arena::describe(const void* address) const {
-  if (!contains(address)) return fmt::format("{} is not {} memory", fmt::ptr(address), name_);
+  if (!contains(address)) return fmt::format("{}, which is no {} memory", fmt::ptr(address), name_);
   // The granule itself, or the last allocation before it: that is whose end was passed.
   auto after = live_.upper_bound(offset(address));
   if (after == live_.begin()) {
-    return fmt::format("{} lies in no live {} allocation", fmt::ptr(address), name_);
+    return fmt::format("{}, in no live {} allocation", fmt::ptr(address), name_);
   }
   const Allocation& allocation = allocations_[std::prev(after)->second];
   const auto from = static_cast<const char*>(address) - allocation.begin;

@@ -27,6 +27,10 @@ std::string place_of(const void* pc) {
     std::string text = std::filesystem::path(line).filename().string();
     text.erase(text.find_last_not_of(" \n") + 1);
     text.erase(std::min(text.find(" (disc"), text.size()));
+    // Compilers may name the generated one-line file that includes the .cu file.
+    if (const size_t suffix = text.find(".cu.cpp:"); suffix != text.npos) {
+      text.erase(suffix + 3, 4);
+    }
     if (!text.ends_with(":?") && !text.ends_with(":0")) return text;
   }
   return fmt::format("{}+{:#x}", std::filesystem::path(module).filename().string(), offset);

@@ -4,7 +4,9 @@
 #   // ctest: labels=unit,core,smoke timeout=60 serial
 #
 # Labels, by default: *_e2e_test.cc integration; all others unit,core. `make test` runs unit and
-# integration, `make check` core under the sanitizers, `make smoke` smoke.
+# integration, `make check` core under the sanitizers and cuda_check without them, `make smoke` smoke.
+# kernels=a,b: tests/cuda/a.cu and b.cu, built for the emulation of CUDA, belong to the test; with the
+# word `checked` in its check mode (KinetCuda.cmake).
 # *_opencv_test.cc is linked to OpenCV's dnn module; cli*_test.cc to the objects of src/cli.
 # A test of CUDA kernels in the host emulation names the .cu files of cuda/ that it is built with:
 #
@@ -25,7 +27,8 @@ if(test_helpers)
   add_dependencies(kinet_test_helpers kinet_generated)
 endif()
 
-# Reads the "// ctest:" line of <source> into labels, timeout and serial of the caller.
+# Reads the "// ctest:" lines of <source> into labels, timeout, serial, kernels and checked of the
+# caller.
 function(kinet_read_test_head source)
   set(labels unit core)
   if(source MATCHES "_e2e_test\\.cc$")
@@ -33,8 +36,8 @@ function(kinet_read_test_head source)
   endif()
   set(timeout ${kinet_default_timeout})
   set(serial FALSE)
-  file(STRINGS ${source} line REGEX "^// ctest:" LIMIT_COUNT 1)
-  if(line MATCHES "labels=([a-z,]+)")
+  file(STRINGS ${source} line REGEX "^// ctest:")
+  if(line MATCHES "labels=([a-z_,]+)")
     string(REPLACE "," ";" labels ${CMAKE_MATCH_1})
   endif()
   if(line MATCHES "timeout=([0-9]+)")
@@ -43,12 +46,23 @@ function(kinet_read_test_head source)
   if(line MATCHES " serial")
     set(serial TRUE)
   endif()
+  set(kernels "")
+  if(line MATCHES "kernels=([a-z0-9_,]+)")
+    string(REPLACE "," ";" kernels ${CMAKE_MATCH_1})
+    list(TRANSFORM kernels REPLACE "(.+)" "tests/cuda/\\1.cu")
+  endif()
+  set(checked "")
+  if(line MATCHES " checked")
+    set(checked CHECKED)
+  endif()
   if(KINET_SANITIZE)
     math(EXPR timeout "${timeout} * 4")  # a sanitizer costs about that much
   endif()
   set(labels ${labels} PARENT_SCOPE)
   set(timeout ${timeout} PARENT_SCOPE)
   set(serial ${serial} PARENT_SCOPE)
+  set(kernels ${kernels} PARENT_SCOPE)
+  set(checked ${checked} PARENT_SCOPE)
 endfunction()
 
 function(kinet_add_test source)
@@ -74,7 +88,19 @@ function(kinet_add_test source)
     message(STATUS "Left out: ${name} (needs libibverbs, package libibverbs-dev)")
     return()
   endif()
+  if(name MATCHES "^cuda_" AND (NOT KINET_CUDA_EMULATION OR checked AND NOT KINET_CUDA_CHECK_MODE))
+    message(STATUS "Left out: ${name} (the emulation of CUDA needs g++ on x86-64 and no sanitizer "
+                   "of its own for check mode, no thread sanitizer at all)")
+    return()
+  endif()
   kinet_program(${name} ${source})
+  if(kernels)
+    add_library(${name}_kernels OBJECT)
+    kinet_cuda_emulated_sources(${name}_kernels ${checked} ${kernels})
+    target_link_libraries(${name} PRIVATE ${name}_kernels)
+  elseif(name MATCHES "^cuda_")
+    target_link_libraries(${name} PRIVATE kinet_cuda_emulation)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE kinet_test_flags GTest::gtest_main)
   add_dependencies(${name} kinet_generated)
