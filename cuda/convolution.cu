@@ -6,6 +6,7 @@
 #include "cuda/conv_depthwise.h"
 #include "cuda/conv_engine.h"
 #include "cuda/conv_sums.h"
+#include "cuda/gemm.h"
 #include "cuda/layer.h"
 #include "layers/convolution.h"
 
@@ -37,7 +38,6 @@ class CudaConvolution : public ConvolutionLayer {
                       "most {} values each on a GPU; use smaller images, or the CPU",
                       bottoms[0].str(), tops[0].str(), kMaxLaunchFloats));
     }
-    // A short last batch may make a pass want more slices, never more than for the whole batch.
     size_t floats = bias_workspace_floats(g.images, g.outputs, g.window.outputs());
     for (const ConvPass pass : {ConvPass::kForward, ConvPass::kData, ConvPass::kWeights}) {
       floats = std::max(floats, workspace_floats(choose_engine(g, pass, wanted_, math_)));
@@ -48,6 +48,7 @@ class CudaConvolution : public ConvolutionLayer {
 
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     const Gpu& gpu = gpu_of(context);
+    const Tf32Products tf32(gpu, math_ != ConvMath::kFloat32);
     const float* weights = blobs()[0].device_data();
     const float* bias = has_bias() ? blobs()[1].device_data() : nullptr;
     for (size_t i = 0; i < bottoms.size(); ++i) {
@@ -58,6 +59,7 @@ class CudaConvolution : public ConvolutionLayer {
   void backward(const Context& context, Tensors tops, Tensors bottoms,
                 const BackwardMask& mask) override {
     const Gpu& gpu = gpu_of(context);
+    const Tf32Products tf32(gpu, math_ != ConvMath::kFloat32);
     const ConvGeometry& g = geometry();
     for (size_t i = 0; i < bottoms.size(); ++i) {
       const float* dy = tops[i]->device_diff();

@@ -21,4 +21,13 @@ void gemm(const Gpu& gpu, int64_t m, int64_t n, int64_t k, const GemmOperand& a,
                                                c.data, i(n), c.stride, i(count)));
 }
 
+Tf32Products::Tf32Products(const Gpu& gpu, bool allowed) : gpu_(gpu), allowed_(allowed) {
+  if (allowed_) KINET_CUBLAS_CHECK(cublasSetMathMode(gpu_.blas, CUBLAS_TF32_TENSOR_OP_MATH));
+}
+
+Tf32Products::~Tf32Products() {
+  // Can fail only for a handle that is not one; the next product would then say so.
+  if (allowed_) static_cast<void>(cublasSetMathMode(gpu_.blas, CUBLAS_DEFAULT_MATH));
+}
+
 }  // namespace kinet

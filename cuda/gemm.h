@@ -28,4 +28,18 @@ struct GemmTarget {
 void gemm(const Gpu& gpu, int64_t m, int64_t n, int64_t k, const GemmOperand& a,
           const GemmOperand& b, const GemmTarget& c, int64_t count = 1);
 
+// While it lives, cuBLAS may round the factors of products to tf32 (10 bits of mantissa), where the
+// device can. Does nothing unless `allowed`.
+class Tf32Products {
+ public:
+  Tf32Products(const Gpu& gpu, bool allowed);
+  ~Tf32Products();
+  Tf32Products(const Tf32Products&) = delete;
+  Tf32Products& operator=(const Tf32Products&) = delete;
+
+ private:
+  const Gpu& gpu_;
+  const bool allowed_;
+};
+
 }  // namespace kinet

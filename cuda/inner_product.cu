@@ -46,6 +46,11 @@ int64_t slices_of(int64_t rows, int64_t outputs) {
 
 class CudaInnerProduct : public InnerProductLayer {
  public:
+  void set_up(const std::vector<Shape>& bottoms) override {
+    InnerProductLayer::set_up(bottoms);
+    tf32_ = params("inner_product_param").get_enum("gpu_math") != "FLOAT32";
+  }
+
   std::vector<Shape> reshape(const std::vector<Shape>& bottoms, WorkspacePlan& plan) override {
     std::vector<Shape> tops = InnerProductLayer::reshape(bottoms, plan);
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -57,6 +62,7 @@ class CudaInnerProduct : public InnerProductLayer {
   // y = x W' + b
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     const Gpu& gpu = gpu_of(context);
+    const Tf32Products tf32(gpu, tf32_);
     float* y = tops[0]->device_data();
     gemm(gpu, rows_, outputs_, inputs_, {bottoms[0]->device_data()},
          {blobs()[0].device_data(), !transpose_}, {y});
@@ -72,6 +78,7 @@ class CudaInnerProduct : public InnerProductLayer {
   void backward(const Context& context, Tensors tops, Tensors bottoms,
                 const BackwardMask& mask) override {
     const Gpu& gpu = gpu_of(context);
+    const Tf32Products tf32(gpu, tf32_);
     const GemmOperand dy{tops[0]->device_diff()}, x{bottoms[0]->device_data()};
     const GemmOperand dy_transposed{dy.data, true}, x_transposed{x.data, true};
     Tensor& weights = blobs()[0];
@@ -99,6 +106,7 @@ class CudaInnerProduct : public InnerProductLayer {
     add_slices(gpu, outputs_, slices, workspace_.device_data(), blobs()[1].device_diff());
   }
 
+  bool tf32_ = false;
   Workspace workspace_;
 };
 

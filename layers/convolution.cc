@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "layers/gpu_math_field.h"
+
 namespace kinet {
 
 namespace {
@@ -43,10 +45,7 @@ const MessageType& convolution_fields() {
                      "How a GPU computes it: CAFFE by im2col and cuBLAS, CUDNN by products that "
                      "gather their columns (kinet's own kernels), DEFAULT whichever should be "
                      "faster (docs/cuda.md). The CPU has one way."),
-          enum_field("gpu_math", {{"FLOAT32", 0}, {"TF32", 1}, {"BF16", 2}}, "FLOAT32",
-                     "What a GPU multiplies with in its own kernels: tf32 and bf16 keep 10 and 7 "
-                     "bits of each factor's mantissa and are several times faster from sm_80 on; "
-                     "sums are float32."),
+          gpu_math_field(),
           no_effect(bool_field("force_nd_im2col", "false", "Caffe's choice of algorithm.")),
       }};
   return type;

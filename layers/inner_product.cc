@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "layers/gpu_math_field.h"
 #include "src/base/parallel.h"
 #include "src/math/blas.h"
 #include "src/math/vec.h"
@@ -27,6 +28,7 @@ const MessageType& inner_product_fields() {
           bool_field("transpose", "false",
                      "Whether the weights are stored with one row for each input instead of one "
                      "for each output."),
+          gpu_math_field(),
       }};
   return type;
 }
