@@ -11,7 +11,7 @@ configure = generator=; test -f $(1)/CMakeCache.txt || ! command -v ninja >/dev/
 run_tests = tools/run_tests.sh $(1) $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: build all configure deps train smoke test check cuda-check rdma threads bench format lint sizes install clean help
+.PHONY: build all configure deps train smoke test check cuda-check cuda-static rdma threads bench format lint sizes install clean help
 .DEFAULT_GOAL := build
 
 build: configure  ## the program, build/kinet (the default)
@@ -35,16 +35,20 @@ smoke: all  ## the quick gate before a commit: tests of label smoke, under 20 s
 test: deps all  ## all unit and integration tests
 	@$(call run_tests,$(BUILD),'unit|integration')
 
-check:  ## tests of label core under the address and undefined-behaviour sanitizers, then cuda-check, threads and rdma
+check:  ## tests of label core under the address and undefined-behaviour sanitizers, then cuda-check, cuda-static, threads and rdma
 	@$(call configure,build-asan,-DCMAKE_BUILD_TYPE=Debug -DKINET_SANITIZE=address$(comma)undefined -DKINET_TEST_LABEL=core -DKINET_BUILD_BENCH=OFF)
 	cmake --build build-asan -j $(JOBS)
 	@$(call run_tests,build-asan,core)
 	@$(MAKE) --no-print-directory cuda-check
+	@$(MAKE) --no-print-directory cuda-static
 	@$(MAKE) --no-print-directory threads
 	@$(MAKE) --no-print-directory rdma
 
 cuda-check: all  ## every CUDA kernel in the check mode of the emulation (no GPU needed)
 	@$(call run_tests,$(BUILD),cuda_check)
+
+cuda-static: configure  ## no spills, and registers and 128-bit accesses of each CUDA kernel; needs nvcc, no GPU
+	cmake --build $(BUILD) -j $(JOBS) --target cuda_static
 
 rdma: all  ## RDMA tests in an emulated machine with Soft-RoCE devices, two kernels
 	@tests/rdma_vm/run.sh $(BUILD)
@@ -75,6 +79,6 @@ clean:  ## remove the build folders
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+		while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 comma := ,

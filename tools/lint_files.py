@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Rules about files: the fixed top level, length, left-over marks, links of the documents, and tests
-that check something.
+"""Rules about files: the fixed top level, length, left-over marks, links of the documents, tests
+that check something, and launches of CUDA kernels.
 
 usage: tools/lint_files.py
 """
@@ -24,6 +24,12 @@ TEXT = source_tree.CODE + (".cmake", ".py", ".sh", ".proto", ".prototxt", "CMake
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CHECKS = re.compile(r"\b(EXPECT|ASSERT)_[A-Z]+")
+# What the host emulation cannot express; cuda/gpu.h has macros for both.
+PLAIN_CUDA = [
+    (re.compile(r"<<<"), "a plain kernel launch; use KINET_LAUNCH"),
+    (re.compile(r"\bextern\s+__shared__"), "bare dynamic shared memory; use KINET_DYN_SHARED"),
+    (re.compile(r"\bcudaLaunch(Cooperative)?Kernel"), "a launch by pointer; use KINET_LAUNCH"),
+]
 
 
 def top_level(names):
@@ -46,6 +52,15 @@ def left_over(name, text):
         return []
     return [f"{name}:{number}: left-over mark {match.group(0)}; file an issue instead"
             for number, line in enumerate(text, 1) if (match := LEFT_OVER.search(line))]
+
+
+def plain_cuda(name, text):
+    """Kernels are launched, and declare dynamic shared memory, through the macros of cuda/gpu.h."""
+    if not name.endswith((".cu", ".cuh")) and not name.startswith("cuda/") or name == "cuda/gpu.h":
+        return []
+    return [f"{name}:{number}: {remedy} (cuda/gpu.h)"
+            for number, line in enumerate(text, 1) if name.endswith(source_tree.CODE)
+            for pattern, remedy in PLAIN_CUDA if pattern.search(line.split("//")[0])]
 
 
 def links(name, text):
@@ -73,7 +88,7 @@ def main():
         if not name.endswith(TEXT + (".md",)):
             continue
         text = source_tree.lines(name)
-        findings += length(name, text) + left_over(name, text)
+        findings += length(name, text) + left_over(name, text) + plain_cuda(name, text)
         if name.endswith(".md"):
             findings += links(name, text)
         if name.startswith("tests/") and name.endswith("_test.cc"):
