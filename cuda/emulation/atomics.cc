@@ -7,9 +7,8 @@ namespace {
 // One host thread runs all fibres: reading and writing is atomic as it stands.
 template <class T, class Change>
 T change(T* address, Change new_value, const void* caller) {
-  if (kinet::emulation::checking) {
-    kinet::emulation::checker().access(address, sizeof(T), kinet::emulation::AccessKind::kAtomic,
-                                       caller);
+  if (kinet::emulation::Checker* checker = kinet::emulation::active_checker) {
+    checker->access(address, sizeof(T), kinet::emulation::AccessKind::kAtomic, caller);
   }
   const T old = *address;
   *address = new_value(old);

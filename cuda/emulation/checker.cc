@@ -14,7 +14,7 @@
 
 namespace kinet::emulation {
 
-thread_local bool checking = false;
+thread_local Checker* active_checker = nullptr;
 
 Checker& checker() {
   static Checker* const one = new Checker;  // as engine()
@@ -83,20 +83,22 @@ bool Checker::in_image(const char* address, size_t bytes) const {
 }
 
 void Checker::begin_launch(const Launch& launch) {
+  scheduler_ = &engine().scheduler;
+  device_ = &engine().device;
+  shared_ = &engine().shared;
   map_shadow();
   find_image(launch.kernel);
   ++launch_;
   known_.clear();
   const auto* arguments = static_cast<const char*>(launch.arguments.get());
   arguments_ = {arguments, arguments + launch.argument_bytes};
-  const SharedMemory& shared = engine().shared;
   // Parts may begin in the middle of a cell.
-  static_cells_.resize(shared.statics().bytes / kCellBytes + 2);
-  dynamic_cells_.resize(shared.dynamic().bytes / kCellBytes + 2);
+  static_cells_.resize(shared_->statics().bytes / kCellBytes + 2);
+  dynamic_cells_.resize(shared_->dynamic().bytes / kCellBytes + 2);
   clocks_.assign(static_cast<size_t>(launch.block.x) * launch.block.y * launch.block.z, Clocks{});
   clocks_used_ = true;
   accesses_ = 0;
-  checking = true;
+  active_checker = this;
 }
 
 void Checker::begin_block() {
@@ -110,7 +112,7 @@ void Checker::begin_block() {
 }
 
 void Checker::end_launch() {
-  checking = false;
+  active_checker = nullptr;
   engine().counters.accesses += accesses_;
 }
 
@@ -129,6 +131,7 @@ void Checker::warp_met(int first_thread, unsigned arrived,
     own = known;
     ++own[static_cast<size_t>(lane)];
   }
+  enter(scheduler_->thread());  // the last lane to arrive just goes on
   clocks_used_ = true;
 }
 
@@ -136,41 +139,40 @@ void Checker::access(const void* pointer, size_t bytes, AccessKind kind, const v
   const auto* address = static_cast<const char*>(pointer);
   const auto* own = reinterpret_cast<const char*>(&builtins);
   if (static_cast<size_t>(address - own) < sizeof(builtins)) return;
-  Engine& e = engine();
-  if (e.scheduler.on_fibre(address)) return;
+  if (scheduler_->on_fibre(address)) return;
   ++accesses_;
-  if (e.device.contains(address)) return global_access(address, bytes, kind, pc);
-  const SharedMemory& shared = e.shared;
-  if (shared.statics().contains(address)) {
-    return shared_access(shared.statics(), static_cells_, address, bytes, kind, pc);
+  if (device_->contains(address)) return global_access(address, bytes, kind, pc);
+  if (shared_->statics().contains(address)) {
+    return shared_access(shared_->statics(), static_cells_, address, bytes, kind, pc);
   }
-  if (shared.dynamic_space().contains(address)) {
-    return shared_access(shared.dynamic(), dynamic_cells_, address, bytes, kind, pc);
+  if (shared_->dynamic_space().contains(address)) {
+    return shared_access(shared_->dynamic(), dynamic_cells_, address, bytes, kind, pc);
   }
   if (address >= arguments_.begin && address + bytes <= arguments_.end) return;
-  if (e.pinned.covers(address, bytes) || in_image(address, bytes)) return;
-  if (e.pinned.contains(address)) {
+  const Arena& pinned = engine().pinned;
+  if (pinned.covers(address, bytes) || in_image(address, bytes)) return;
+  if (pinned.contains(address)) {
     tell(Fault::kOutOfBounds, pc,
          fmt::format("{} {} {} bytes at {}", running_thread(), verb(kind), bytes,
-                     e.pinned.describe(address)));
+                     pinned.describe(address)));
   } else {
     tell(Fault::kHostMemory, pc,
          fmt::format("{} {} {} bytes at {}, which is neither device memory, nor shared memory, nor "
                      "its own",
                      running_thread(), verb(kind), bytes, pointer));
   }
-  e.scheduler.end_thread();
+  scheduler_->end_thread();
 }
 
 void Checker::global_access(const char* address, size_t bytes, AccessKind kind, const void* pc) {
-  const Arena& arena = engine().device;
+  const Arena& arena = *device_;
   const Allocation* allocation = arena.find(address);
   if (allocation == nullptr || address < allocation->begin ||
       static_cast<size_t>(address - allocation->begin) + bytes > allocation->bytes) {
     tell(Fault::kOutOfBounds, pc,
          fmt::format("{} {} {} bytes at {}", running_thread(), verb(kind), bytes,
                      arena.describe(address)));
-    engine().scheduler.end_thread();
+    scheduler_->end_thread();
   }
   const size_t begin = arena.offset(address), end = begin + bytes;
   for (size_t cell = begin / kCellBytes; cell * kCellBytes < end; ++cell) {
@@ -193,7 +195,7 @@ void Checker::shared_access(const Segment& segment, std::vector<Cell>& cells, co
     tell(Fault::kOutOfBounds, pc,
          fmt::format("{} {} {} bytes at {}", running_thread(), verb(kind), bytes,
                      describe(address)));
-    engine().scheduler.end_thread();
+    scheduler_->end_thread();
   }
   const auto begin = static_cast<size_t>(offset), end = begin + bytes;
   for (size_t cell = begin / kCellBytes; cell * kCellBytes < end; ++cell) {
@@ -219,28 +221,31 @@ void Checker::shared_access(const Segment& segment, std::vector<Cell>& cells, co
 }
 
 bool Checker::ordered(const AccessRecord& before) const {
-  const Scheduler& scheduler = engine().scheduler;
-  if (before.block != static_cast<uint32_t>(scheduler.block())) return false;
-  const int thread = scheduler.thread();
-  if (before.thread == thread || before.barriers < scheduler.barriers()) return true;
-  if (before.thread / kWarpLanes != thread / kWarpLanes) return false;
-  return clocks_[static_cast<size_t>(thread)][before.thread % kWarpLanes] >= before.clock;
+  if (before.block != now_.block) return false;
+  if (before.thread == now_.thread || before.barriers < now_.barriers) return true;
+  if (before.thread / kWarpLanes != now_.thread / kWarpLanes) return false;
+  return clocks_[now_.thread][before.thread % kWarpLanes] >= before.clock;
+}
+
+// The same thread has touched these bytes in the same way with nothing in between.
+bool Checker::touched_before(const Cell& cell, uint8_t bytes, AccessKind kind) const {
+  const AccessRecord& record = kind == AccessKind::kRead ? cell.reads[0] : cell.write;
+  return (record.bytes & bytes) == bytes && record.thread == now_.thread &&
+         record.block == now_.block && record.barriers == now_.barriers &&
+         record.clock == now_.clock && record.atomic == (kind == AccessKind::kAtomic) &&
+         (kind == AccessKind::kRead || ((cell.reads[0].bytes | cell.reads[1].bytes) & bytes) == 0);
 }
 
 void Checker::touch(Cell& cell, uint8_t bytes, AccessKind kind, const char* address,
                     const void* pc) {
-  const Scheduler& scheduler = engine().scheduler;
-  const int thread = scheduler.thread();
+  if (touched_before(cell, bytes, kind)) return;
   const bool atomic = kind == AccessKind::kAtomic;
   if ((cell.write.bytes & bytes) != 0 && !(atomic && cell.write.atomic) && !ordered(cell.write)) {
     race(cell.write, true, kind, address, pc);
   }
-  const AccessRecord now{static_cast<uint32_t>(scheduler.block()),
-                         static_cast<uint16_t>(thread),
-                         bytes,
-                         atomic,
-                         scheduler.barriers(),
-                         clocks_[static_cast<size_t>(thread)][thread % kWarpLanes]};
+  AccessRecord now = now_;
+  now.bytes = bytes;
+  now.atomic = atomic;
   const auto same = [&](const AccessRecord& r) {
     return r.bytes != 0 && r.thread == now.thread && r.block == now.block;
   };
@@ -304,7 +309,7 @@ void Checker::misaligned(const void* address, const char* file, int line, size_t
   report(Fault::kMisaligned, place_of(file, line),
          fmt::format("{} uses {}, an address that is no multiple of {} as the type asks",
                      running_thread(), describe(address), alignment));
-  engine().scheduler.end_thread();
+  scheduler_->end_thread();
 }
 
 bool Checker::known(Fault fault, const void* pc) {

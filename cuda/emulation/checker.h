@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/emulation/arena.h"
 #include "cuda/emulation/control.h"
 #include "cuda/emulation/scheduler.h"
 #include "cuda/emulation/shared_memory.h"
@@ -58,6 +59,13 @@ class Checker {
   void begin_launch(const Launch& launch);
   void begin_block();
   void end_launch();
+  // The scheduler goes on with another thread.
+  void enter(int thread) {
+    now_.block = static_cast<uint32_t>(scheduler_->block());
+    now_.thread = static_cast<uint16_t>(thread);
+    now_.barriers = scheduler_->barriers();
+    now_.clock = clocks_[static_cast<size_t>(thread)][thread % kWarpLanes];
+  }
 
   // `pc`: the return address of the hook. Does not return when the access must not happen.
   void access(const void* address, size_t bytes, AccessKind kind, const void* pc);
@@ -78,6 +86,7 @@ class Checker {
   void shared_access(const Segment& segment, std::vector<Cell>& cells, const char* address,
                      size_t bytes, AccessKind kind, const void* pc);
   void global_access(const char* address, size_t bytes, AccessKind kind, const void* pc);
+  bool touched_before(const Cell& cell, uint8_t bytes, AccessKind kind) const;
   void touch(Cell& cell, uint8_t bytes, AccessKind kind, const char* address, const void* pc);
   bool ordered(const AccessRecord& before) const;
   void race(const AccessRecord& before, bool before_writes, AccessKind kind, const char* address,
@@ -87,6 +96,10 @@ class Checker {
   bool known(Fault fault, const void* pc);
   void tell(Fault fault, const void* pc, const std::string& text);
 
+  Scheduler* scheduler_ = nullptr;
+  const Arena* device_ = nullptr;
+  const SharedMemory* shared_ = nullptr;
+  AccessRecord now_{};      // of the thread that runs; bytes and atomic are filled in
   Cell* shadow_ = nullptr;  // of the device's arena
   std::vector<Cell> static_cells_, dynamic_cells_;
   std::vector<Clocks> clocks_;  // for each thread: what it knows of the lanes of its warp
@@ -102,8 +115,8 @@ class Checker {
 
 Checker& checker();
 
-// Whether this host thread runs a checked kernel now.
-extern thread_local bool checking __attribute__((tls_model("initial-exec")));
+// Of the checked kernel that this host thread runs now; null when it runs none.
+extern thread_local Checker* active_checker __attribute__((tls_model("initial-exec")));
 
 // file:line of a code address where the module has debugging information, else module+offset.
 std::string place_of(const void* pc);

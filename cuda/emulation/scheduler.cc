@@ -105,6 +105,7 @@ void Scheduler::run_round() {
 void Scheduler::enter(int thread) {
   current_ = thread;
   builtins.thread = threads_[static_cast<size_t>(thread)].index;
+  if (active_checker != nullptr) active_checker->enter(thread);
 }
 
 void Scheduler::resume(int thread) {

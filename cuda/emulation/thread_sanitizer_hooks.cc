@@ -16,8 +16,8 @@ namespace {
 
 inline __attribute__((always_inline)) void look(const void* address, size_t bytes, AccessKind kind,
                                                 const void* pc) {
-  if (__builtin_expect(kinet::emulation::checking, 1)) {
-    kinet::emulation::checker().access(address, bytes, kind, pc);
+  if (kinet::emulation::Checker* checker = kinet::emulation::active_checker) {
+    checker->access(address, bytes, kind, pc);
   }
 }
 
@@ -98,9 +98,9 @@ KINET_ATOMIC_HOOKS(32, uint32_t)
 KINET_ATOMIC_HOOKS(64, uint64_t)
 
 void __ubsan_handle_type_mismatch_v1(TypeMismatch* what, uintptr_t address) {
-  if (!kinet::emulation::checking) return;  // x86-64 hosts do not mind
-  kinet::emulation::checker().misaligned(reinterpret_cast<const void*>(address),
-                                         what->location.file, static_cast<int>(what->location.line),
-                                         size_t{1} << what->log_alignment);
+  kinet::emulation::Checker* checker = kinet::emulation::active_checker;
+  if (checker == nullptr) return;  // x86-64 hosts do not mind
+  checker->misaligned(reinterpret_cast<const void*>(address), what->location.file,
+                      static_cast<int>(what->location.line), size_t{1} << what->log_alignment);
 }
 }
