@@ -10,7 +10,7 @@ import sys
 
 import source_tree
 
-BUDGET = 64000  # lines of src layers cuda comm data together
+BUDGET = 78000  # lines of src layers cuda comm data together
 BUDGETED = ("src", "layers", "cuda", "comm", "data")
 OTHERS = ("tests", "bench", "examples")
 
