@@ -15,8 +15,8 @@
 //   5. kColumns for the data gradient of a strided convolution: gathered, stride_h * stride_w times
 //   as
 //      many products are formed as are not zero.
-// Limits: kColumns needs the columns of one channel of an image to fit 2^30 floats; kImplicit is
-// taken where they do not.
+// Limits: kColumns needs the columns of one image to fit kMaxLaunchFloats; kImplicit is taken where
+// they do not.
 // Thread safety: pure functions.
 #pragma once
 
@@ -43,7 +43,8 @@ inline bool conv_fits(const ConvGeometry& g) {
 inline ConvEngine choose_engine(const ConvGeometry& g, ConvPass pass, ConvEngine wanted,
                                 ConvMath math) {
   const ConvShape s = ConvShape::of(g);
-  const bool columns_fit = g.window.taps() * g.window.outputs() <= kMaxLaunchFloats;
+  const bool columns_fit =
+      s.direct() || g.channels * g.window.taps() * g.window.outputs() <= kMaxLaunchFloats;
   if (wanted == ConvEngine::kColumns && !columns_fit) return ConvEngine::kImplicit;
   if (wanted != ConvEngine::kAuto) return wanted;
   if (s.depthwise()) return ConvEngine::kDepthwise;

@@ -7,8 +7,10 @@
 //   load 0 | wait, barrier, load 1, multiply 0 | wait, barrier, load 2, multiply 1 | ...
 // Slab k + 2 overwrites the half of slab k, which all have left at the barrier before.
 // Slices: the inner dimension may be divided into slices with a result each (split-K), that are
-// added up afterwards in a fixed order, so that the same shape always gives the same bits. Grid: x
-// column tiles, y row tiles, z groups * slices.
+// added up afterwards in a fixed order, so that the same shape always gives the same bits.
+//
+// Grid: x tiles, the row tiles of one column tile side by side, so that blocks that run together
+// gather the same pixels and find them in the L2 cache; z groups * slices.
 #pragma once
 
 #include "cuda/conv_operands.h"
@@ -19,6 +21,7 @@ namespace kinet {
 struct GemmParts {
   int groups, first_group;
   int slice_depth;  // a multiple of every Math::kDepth
+  int row_tiles;
 };
 
 template <class Math, class Operands>
@@ -29,8 +32,9 @@ __global__ void __launch_bounds__(Math::Tile::kThreads, Math::kBlocks)
   __shared__ __align__(16) float b[2][Math::kDepth][Tile::kColumns + Math::kPad];
   const int group = parts.first_group + static_cast<int>(blockIdx.z) % parts.groups;
   const int slice = static_cast<int>(blockIdx.z) / parts.groups;
-  const int row = static_cast<int>(blockIdx.y) * Tile::kRows;
-  const int column = static_cast<int>(blockIdx.x) * Tile::kColumns;
+  const int tile = static_cast<int>(blockIdx.x);
+  const int column = tile / parts.row_tiles * Tile::kColumns;
+  const int row = tile % parts.row_tiles * Tile::kRows;
   const int begin = slice * parts.slice_depth;
   const int end = min(operands.depth() - begin, parts.slice_depth) + begin;
 

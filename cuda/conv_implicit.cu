@@ -70,11 +70,11 @@ void launch_gemm(const Gpu& gpu, const GemmSize& size, const Operands& operands,
   const int64_t most_groups = std::max<int64_t>(kMostGridYz / size.slices, 1);
   for (int64_t group = 0; group < size.groups; group += most_groups) {
     const int64_t groups = std::min(most_groups, size.groups - group);
-    const dim3 grid(static_cast<unsigned>(divide_up(size.columns, Tile::kColumns)),
-                    static_cast<unsigned>(divide_up(size.rows, Tile::kRows)),
+    const int64_t row_tiles = divide_up(size.rows, Tile::kRows);
+    const dim3 grid(static_cast<unsigned>(row_tiles * divide_up(size.columns, Tile::kColumns)), 1,
                     static_cast<unsigned>(groups * size.slices));
     const GemmParts parts{static_cast<int>(groups), static_cast<int>(group),
-                          static_cast<int>(size.slice_depth)};
+                          static_cast<int>(size.slice_depth), static_cast<int>(row_tiles)};
     KINET_LAUNCH((conv_gemm_kernel<Math, Operands>), grid, Tile::kThreads, 0, gpu.stream, operands,
                  result, parts);
     KINET_CUDA_CHECK_LAUNCH();

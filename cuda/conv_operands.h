@@ -119,8 +119,9 @@ struct PixelProducts {
 #pragma unroll
       for (int i = 0; i < kRowsEach; ++i) {
         const int m = row + line + i * kDown;
-        copy_float_async(&a[k][line + i * kDown], dy + (place + m * from.plane),
-                         real && m < from.rows);
+        const bool row_inside = real && m < from.rows;
+        copy_float_async(&a[k][line + i * kDown], dy + (row_inside ? place + m * from.plane : 0),
+                         row_inside);
         int offset;
         const bool inside = from.patches.locate(taps[i], pixel, &offset);
         copy_float_async(&b[k][line + i * kDown], base + offset, inside);

@@ -23,8 +23,8 @@
 
 namespace kinet {
 
-// Most floats of x, and of y, in one launch, so that sums of two indices fit 31 bits.
-inline constexpr int64_t kMaxLaunchFloats = int64_t{1} << 30;
+// Most floats of x, and of y, in one launch, so that sums of three indices fit 31 bits.
+inline constexpr int64_t kMaxLaunchFloats = int64_t{1} << 29;
 
 // n / d and n % d.
 struct Division {

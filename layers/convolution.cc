@@ -44,7 +44,7 @@ const MessageType& convolution_fields() {
           enum_field("engine", {{"DEFAULT", 0}, {"CAFFE", 1}, {"CUDNN", 2}}, "DEFAULT",
                      "How a GPU computes it: CAFFE by im2col and cuBLAS, CUDNN by products that "
                      "gather their columns (kinet's own kernels), DEFAULT whichever should be "
-                     "faster (docs/cuda.md). The CPU has one way."),
+                     "faster (docs/cuda_convolution.md). The CPU has one way."),
           gpu_math_field(),
           no_effect(bool_field("force_nd_im2col", "false", "Caffe's choice of algorithm.")),
       }};

@@ -91,7 +91,7 @@ std::vector<emulation::Report> run_planted() {
                   kPlant == Plant::kOneColumnMore ? 1 : slices);
   KINET_LAUNCH((conv_gemm_kernel<Float32Math<SmallTile>, PlantedGather<kPlant>>), grid,
                SmallTile::kThreads, 0, static_cast<const Gpu&>(gpu).stream, operands, result,
-               GemmParts{1, 0, slice_depth});
+               GemmParts{1, 0, slice_depth, 1});
   cudaDeviceSynchronize();
   cudaGetLastError();
   return emulation::take_reports();

@@ -171,7 +171,7 @@ TEST(CudaConvolution, EngineIsChosenByTheWrittenRule) {
             ConvEngine::kDepthwise);
   EXPECT_EQ(choose_engine(wide.g, ConvPass::kForward, ConvEngine::kImplicit, ConvMath::kFloat32),
             ConvEngine::kImplicit);
-  // 9 taps of 2^28 pixels: columns of more than 2^30 floats for a single channel.
+  // 9 taps of 2^28 pixels: columns of more than 2^29 floats for a single image.
   const CudaConvCase huge = square_conv("", 1, 1, 16384, 1, 1, 3, 1, 1);
   EXPECT_TRUE(conv_fits(huge.g));
   EXPECT_EQ(choose_engine(huge.g, ConvPass::kForward, ConvEngine::kColumns, ConvMath::kFloat32),
