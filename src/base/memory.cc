@@ -14,11 +14,16 @@ uint64_t physical_memory() {
 }
 
 void check_memory(uint64_t floats, const std::string& what) {
-  const uint64_t there = physical_memory();
-  if (floats <= there / sizeof(float)) return;
+  check_memory(floats, what, "this machine", physical_memory());
+}
+
+void check_memory(uint64_t floats, const std::string& what, const std::string& owner,
+                  uint64_t bytes) {
+  if (floats <= bytes / sizeof(float)) return;
   const bool countable = floats <= UINT64_MAX / sizeof(float);
-  fail("{} needs {} of memory, but this machine has {}", what,
-       countable ? human_bytes(floats * sizeof(float)) : "impossibly much", human_bytes(there));
+  fail("{} needs {} of memory, but {} has {}", what,
+       countable ? human_bytes(floats * sizeof(float)) : "impossibly much", owner,
+       human_bytes(bytes));
 }
 
 }  // namespace kinet

@@ -174,6 +174,7 @@ std::string WeightsReport::summary(const std::string& path) const {
 
 WeightsReport copy_weights(const Model& model, Net& net) {
   WeightsReport report;
+  net.edit_on_host();
   for (const auto& [layer, from] : match(model, net)) {
     ++report.total;
     if (from == nullptr) {
@@ -202,10 +203,12 @@ void restore_weights(const Model& model, Net& net) {
               "started with, or start afresh with --weights",
               model.path(), missing.empty() ? "" : "; not in the file: " + join(missing, ", "),
               unused.empty() ? "" : "; not in the net: " + join(unused, ", "));
+  net.edit_on_host();
   for (const auto& [layer, from] : pairs) copy_layer(*from, *layer);
 }
 
 std::string encode_caffemodel(Net& net, int64_t iteration) {
+  net.to_host();
   NetParameter proto;
   proto.set_name(net.name());
   for (int i = 0; i < net.layer_count(); ++i) {
@@ -230,6 +233,7 @@ std::string encode_caffemodel(Net& net, int64_t iteration) {
 }
 
 std::string first_non_finite_parameter(Net& net) {
+  net.to_host();
   for (int i = 0; i < net.layer_count(); ++i) {
     const std::vector<Tensor>& blobs = net.layer(i).blobs();
     for (size_t b = 0; b < blobs.size(); ++b) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/build_info.h"
 #include "src/net/layer.h"
 #include "src/optim/device_optimizer.h"
 #include "src/tensor/device_memory.h"
@@ -50,5 +51,18 @@ class DeviceBackend {
   virtual std::vector<std::string> layer_types() const = 0;
   virtual std::vector<std::string> optimizer_types() const = 0;
 };
+
+// What the library of a back-end shows: one function of this name gives the door. The build is
+// compared before anything else of it is used.
+inline constexpr char kBackendSymbol[] = "kinet_device_backend";
+struct BackendDoor {
+  BuildInfo build;
+  DeviceBackend& (*backend)() = nullptr;
+};
+
+// The CUDA back-end: libkinet_cuda.so beside libkinet.so or, where KINET_CUDA_LIBRARY=emulated is
+// in the environment, libkinet_cuda_emulated.so, in which kernels run on the CPU (for tests; slow).
+// It is opened by the first call. Null, with the reason in `why`: there is none in this build.
+DeviceBackend* find_cuda_backend(std::string* why);
 
 }  // namespace kinet

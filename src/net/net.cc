@@ -7,9 +7,21 @@
 #include "src/net/net_builder.h"
 
 namespace kinet {
+namespace {
+
+// The host's side of an arena, for a caller who may write it.
+std::span<float> host_side(Buffer& arena, size_t floats) {
+  if (arena.on_device()) {
+    arena.to_host();
+    arena.written_on_host();
+  }
+  return {arena.data(), floats};
+}
+
+}  // namespace
 
 Net::Net(const ParamNode& net, const NetOptions& options, Net* training)
-    : spec_(make_net_spec(net, options.state)), threads_(options.threads) {
+    : device_(options.device), spec_(make_net_spec(net, options.state)), threads_(options.threads) {
   NetBuilder(*this, options, training).build();
 }
 
@@ -18,6 +30,7 @@ Net::~Net() = default;
 double Net::forward(const Context& context) { return *forward(context, nullptr); }
 
 std::optional<double> Net::forward(const Context& context, PassHook* hook) {
+  if (device_ != nullptr) return forward_on_device(context, hook);
   double loss = 0;
   for (int i = 0; i < layer_count(); ++i) {
     if (hook != nullptr && !hook->go_on()) return std::nullopt;
@@ -29,7 +42,8 @@ std::optional<double> Net::forward(const Context& context, PassHook* hook) {
 // Errors that do not say where they come from (no memory for a larger batch) get the layer's place.
 void Net::reshape_layer(int i) {
   try {
-    WorkspacePlan plan(scratch_, threads_);
+    const bool here = layer_on_device(i);
+    WorkspacePlan plan(scratch_, here ? 1 : threads_, here ? device_ : nullptr);
     const std::vector<Shape> tops = layers_[i]->reshape(seen_[i], plan);
     for (size_t t = 0; t < tops.size(); ++t) tops_[i][t]->resize(tops[t]);
   } catch (const Error& error) {
@@ -37,15 +51,27 @@ void Net::reshape_layer(int i) {
   }
 }
 
-double Net::forward_layer(const Context& context, int i) {
+void Net::reshape_when_changed(int i) {
   const auto changed = [&](size_t b) { return bottoms_[i][b]->shape() != seen_[i][b]; };
   bool reshape = false;
   for (size_t b = 0; b < bottoms_[i].size(); ++b) reshape = reshape || changed(b);
-  if (reshape) {
-    for (size_t b = 0; b < bottoms_[i].size(); ++b) seen_[i][b] = bottoms_[i][b]->shape();
-    reshape_layer(i);
+  if (!reshape) return;
+  for (size_t b = 0; b < bottoms_[i].size(); ++b) seen_[i][b] = bottoms_[i][b]->shape();
+  reshape_layer(i);
+}
+
+double Net::forward_layer(const Context& context, int i) {
+  reshape_when_changed(i);
+  if (device_ != nullptr) {
+    forward_moving(context, i);
+    start_loss(i);
+    return finish_losses();
   }
   layers_[i]->forward(context, bottoms_[i], tops_[i]);
+  return read_loss(i);
+}
+
+double Net::read_loss(int i) {
   double loss = 0;
   for (size_t t = 0; t < tops_[i].size(); ++t) {
     const float weight = loss_weights_[i][t];
@@ -57,9 +83,10 @@ double Net::forward_layer(const Context& context, int i) {
 void Net::backward(const Context& context) { backward(context, nullptr); }
 
 bool Net::backward(const Context& context, PassHook* hook) {
+  if (device_ != nullptr) return backward_on_device(context, hook);
   for (int i = layer_count() - 1; i >= 0; --i) {
     if (hook != nullptr && runs_backward_[i] && !hook->go_on()) return false;
-    backward_layer(context, i);
+    run_backward(context, i);
     if (hook == nullptr) continue;
     for (const FloatRange& range : final_after_[i]) hook->gradients_final(range.from, range.to);
   }
@@ -68,9 +95,15 @@ bool Net::backward(const Context& context, PassHook* hook) {
 
 bool Net::layer_runs_backward(int layer) const { return runs_backward_[layer]; }
 
+void Net::backward_layer(const Context& context, int i) {
+  if (device_ == nullptr) return run_backward(context, i);
+  backward_moving(context, i);
+  device_->synchronize();
+}
+
 // A loss top starts the chain: d loss / d top is its weight. A top that no loss depends on (a Split
 // top read by Accuracy only) has gradient zero.
-void Net::backward_layer(const Context& context, int i) {
+void Net::run_backward(const Context& context, int i) {
   if (!runs_backward_[i]) return;
   for (size_t t = 0; t < tops_[i].size(); ++t) {
     Tensor& top = *tops_[i][t];
@@ -85,21 +118,30 @@ void Net::backward_layer(const Context& context, int i) {
 }
 
 void Net::zero_gradients() {
-  if (parameter_diff_) std::fill_n(parameter_diff_->data(), parameter_floats_, 0.0f);
+  if (!parameter_diff_) return;
+  if (device_ != nullptr) {
+    device_->fill(parameter_diff_->device_data(), 0, parameter_floats_);
+    parameter_diff_->written_on_device();
+  } else {
+    std::fill_n(parameter_diff_->data(), parameter_floats_, 0.0f);
+  }
 }
 
 std::string Net::find_non_finite(const Context& context) {
-  const auto bad = [](int64_t count, const float* x) { return !vec().all_finite(count, x); };
+  const auto bad = [](const Tensor& tensor, bool diff) {
+    (diff ? tensor.diff_buffer() : tensor.data_buffer())->to_host();
+    return !vec().all_finite(tensor.count(), diff ? tensor.diff() : tensor.data());
+  };
   const auto report = [&](int i, const std::string& what) {
     return fmt::format("layer '{}' ({}): {}", layers_[i]->name(), layers_[i]->type().type, what);
   };
   for (int i = 0; i < layer_count(); ++i) {
     for (const Tensor& blob : layers_[i]->blobs()) {
-      if (bad(blob.count(), blob.data())) return report(i, "its parameters");
+      if (bad(blob, false)) return report(i, "its parameters");
     }
     forward_layer(context, i);
     for (size_t t = 0; t < tops_[i].size(); ++t) {
-      if (bad(tops_[i][t]->count(), tops_[i][t]->data())) {
+      if (bad(*tops_[i][t], false)) {
         return report(i, "its output '" + spec_.layers[i].tops[t] + "'");
       }
     }
@@ -109,12 +151,12 @@ std::string Net::find_non_finite(const Context& context) {
     backward_layer(context, i);
     for (size_t j = 0; j < layers_[i]->blobs().size(); ++j) {
       const Tensor& blob = layers_[i]->blobs()[j];
-      if (masks_[i].blob[j] && bad(blob.count(), blob.diff())) {
+      if (masks_[i].blob[j] && bad(blob, true)) {
         return report(i, fmt::format("the gradient of its parameter {}", j));
       }
     }
     for (size_t b = 0; b < bottoms_[i].size(); ++b) {
-      if (masks_[i].bottom[b] && bad(bottoms_[i][b]->count(), bottoms_[i][b]->diff())) {
+      if (masks_[i].bottom[b] && bad(*bottoms_[i][b], true)) {
         return report(i, "the gradient of its input '" + spec_.layers[i].bottoms[b] + "'");
       }
     }
@@ -142,14 +184,14 @@ int64_t Net::parameter_count() const {
   return count;
 }
 
-std::span<float> Net::parameter_arena() { return {parameter_data_->data(), parameter_floats_}; }
+std::span<float> Net::parameter_arena() { return host_side(*parameter_data_, parameter_floats_); }
 
 std::span<float> Net::gradient_arena() {
   if (!parameter_diff_) return {};
-  return {parameter_diff_->data(), parameter_floats_};
+  return host_side(*parameter_diff_, parameter_floats_);
 }
 
-std::span<float> Net::buffer_arena() { return {buffer_data_->data(), buffer_floats_}; }
+std::span<float> Net::buffer_arena() { return host_side(*buffer_data_, buffer_floats_); }
 
 void Net::move_gradients(std::span<float> memory, std::shared_ptr<void> owner) {
   KINET_CHECK(parameter_diff_ != nullptr, "net '{}' has no gradients", name());

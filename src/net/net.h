@@ -4,8 +4,12 @@
 // (batch-norm statistics) in a third, so that one optimizer call updates everything and one memory
 // region can be registered for a transport. Activations have a tensor each; in-place layers,
 // Split, Reshape and Flatten share memory where that damages nothing (net_memory.cc).
-// Thread safety: one thread at a time drives a net; two nets in one process share nothing unless a
-// test net is bound to a training net.
+// On a device: layers that have a half there run there, those that need none (data, metrics) on the
+// host, and the net moves values between the two where they change sides (net_device.cc).
+// Parameters, gradients and buffers lie on both sides; the arenas below are those of the host,
+// brought up to date when asked for. Outputs are on the host after forward. Thread safety: one
+// thread at a time drives a net; two nets in one process share nothing unless a test net is bound
+// to a training net.
 #pragma once
 
 #include <map>
@@ -14,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "src/net/device.h"
 #include "src/net/net_spec.h"
 #include "src/net/pass_hook.h"
 
@@ -36,13 +41,15 @@ struct NetOptions {
   NetState state;
   uint64_t seed = 1;
   int threads = 1;
+  std::shared_ptr<Device> device;  // null: the CPU
 };
 
 class Net {
  public:
   // Builds and allocates everything and fills the parameters. With `training`, layers that have the
   // same name there use its parameters and buffers (shapes checked); `training` must outlive this
-  // net. Throws Error with file, line and layer.
+  // net and is on the same device. Throws Error with file, line and layer; also when a layer has no
+  // half for the device.
   Net(const ParamNode& net, const NetOptions& options, Net* training = nullptr);
   ~Net();
   Net(const Net&) = delete;
@@ -57,7 +64,7 @@ class Net {
   bool backward(const Context& context, PassHook* hook);
   void zero_gradients();
 
-  // Single layers, for timing and for finding a fault.
+  // Single layers, for timing and for finding a fault. On a device they wait until it is done.
   double forward_layer(const Context& context, int layer);  // its share of the loss
   void backward_layer(const Context& context, int layer);
   bool layer_runs_backward(int layer) const;
@@ -75,7 +82,8 @@ class Net {
   int layer_index(const std::string& name) const;  // -1: none of that name
   const std::vector<Tensor*>& bottoms(int layer) const { return bottoms_[layer]; }
   const std::vector<Tensor*>& tops(int layer) const { return tops_[layer]; }
-  // The tensor that a name stands for at the end of the net, or null.
+  // The tensor that a name stands for at the end of the net, or null. On a device its values come
+  // to the host by data_buffer()->to_host(); what is no output may be left there.
   Tensor* blob(const std::string& name) const;
 
   // Tops that no layer reads, in order: what a train or test line prints.
@@ -87,9 +95,11 @@ class Net {
   const std::vector<Output>& outputs() const { return outputs_; }
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
-  int64_t parameter_count() const;  // without buffers
+  int64_t parameter_count() const;                               // without buffers
+  size_t parameter_floats() const { return parameter_floats_; }  // of the arena, with its padding
   // The arenas; padding between parameters is zero. For a net bound to a training net: its own
-  // only.
+  // only. On a device: up to date when the call returns, and taken to be written; what is written
+  // after the next pass has begun is lost.
   std::span<float> parameter_arena();
   std::span<float> gradient_arena();
   std::span<float> buffer_arena();
@@ -99,6 +109,21 @@ class Net {
   // arenas (Buffer::change_to): weights that were received. Test nets bound to this one follow.
   void use_parameters(std::span<float> parameters, std::span<float> buffers,
                       const std::shared_ptr<void>& owner);
+
+  Device* device() const { return device_.get(); }  // null: the CPU
+  bool layer_on_device(int layer) const { return device_ != nullptr && on_device_[layer]; }
+  // All parameters and buffers that its layers use come to the host, to be read there, or (edit) to
+  // be written through the layers' blobs(). Nothing on the CPU.
+  void to_host() const;
+  void edit_on_host();
+  // For an update there: the device's side of the arenas, up to date; the parameters are taken to
+  // be written. Gradients of a device that no layer there has made yet are what the host has.
+  // REQUIRES: device()
+  float* parameters_on_device();
+  const float* gradients_on_device();
+  // Takes the buffer arena into `kept`, and back: on the device where it lies there.
+  void keep_buffers(Buffer& kept) const;
+  void restore_buffers(Buffer& kept);
 
   const std::vector<BatchSource*>& batch_sources() const { return sources_; }
   // What was decided and a user may want to know: copies made for in-place layers, and the like.
@@ -111,10 +136,29 @@ class Net {
     size_t from = 0, to = 0;
   };
   void reshape_layer(int layer);
+  void reshape_when_changed(int layer);
+  void run_backward(const Context& context, int layer);
+
+  // --- net_device.cc
+  struct Side;          // what moves before and after a layer, to where the layer runs
+  class GradientDrain;  // takes final gradients to the host behind the layers
+  struct PendingLoss {
+    float weight = 0;
+    const float* coming = nullptr;  // in loss_values_: there after the device's synchronize()
+    double sum = 0;                 // when nothing is coming
+  };
+  std::optional<double> forward_on_device(const Context& context, PassHook* hook);
+  bool backward_on_device(const Context& context, PassHook* hook);
+  void forward_moving(const Context& context, int layer);
+  void backward_moving(const Context& context, int layer);
+  double read_loss(int layer);
+  void start_loss(int layer);
+  double finish_losses();
 
   friend class NetBuilder;
   friend class MemoryPlanner;
 
+  std::shared_ptr<Device> device_;  // outlives the layers
   NetSpec spec_;
   int threads_ = 1;
   std::vector<std::unique_ptr<Layer>> layers_;
@@ -133,7 +177,10 @@ class Net {
   std::vector<std::vector<FloatRange>> final_after_;  // by layer: of the gradient arena
   std::vector<BatchSource*> sources_;
   std::vector<std::string> notes_;
-  std::vector<size_t> saved_floats_;  // workspaces of each layer
+  std::vector<size_t> saved_floats_;      // workspaces of each layer
+  std::vector<bool> on_device_;           // by layer
+  std::shared_ptr<float[]> loss_values_;  // page-locked: losses on their way to the host
+  std::vector<PendingLoss> pending_;
 };
 
 }  // namespace kinet

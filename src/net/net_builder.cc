@@ -70,7 +70,7 @@ std::vector<Shape> NetBuilder::set_up(int i, Layer& layer, const std::vector<Sha
 // A layer that fails to set up does not hide the faults of others: only those that read its tops
 // are left out, and all messages come in one Error.
 void NetBuilder::make_layers() {
-  net_.scratch_ = std::make_shared<Buffer>();
+  net_.scratch_ = new_buffer();
   std::vector<std::string> errors;
   for (int i = 0; i < static_cast<int>(net_.spec_.layers.size()); ++i) {
     const auto& bottoms = bottom_values_[i];
@@ -88,14 +88,30 @@ void NetBuilder::make_layers() {
   if (!errors.empty()) throw Error(join(errors, "\n"));
 }
 
+// The half of the layer that runs where the net is. What has none on a device and needs none stays
+// on the host.
+std::unique_ptr<Layer> NetBuilder::make_half(int i) {
+  const LayerSpec& spec = net_.spec_.layers[i];
+  net_.on_device_.resize(i + 1, false);
+  if (options_.device == nullptr) return spec.layer_type->make();
+  std::unique_ptr<Layer> half = options_.device->make_layer(spec.type);
+  net_.on_device_[i] = half != nullptr;
+  if (half != nullptr) return half;
+  if (spec.layer_type->host_ok) return spec.layer_type->make();
+  fail_layer(i, fmt::format("type {} does not run on {}\nhint: run this net on the CPU with "
+                            "solver_mode: CPU",
+                            spec.type, options_.device->description()));
+}
+
 void NetBuilder::make_layer(int i) {
   const LayerSpec& spec = net_.spec_.layers[i];
-  std::unique_ptr<Layer> layer = spec.layer_type->make();
+  std::unique_ptr<Layer> layer = make_half(i);
   layer->configure(spec.name, net_.spec_.state.phase, spec.node.get(), spec.layer_type,
                    options_.seed, static_cast<int>(spec.tops.size()));
   std::vector<Shape> bottoms;
   for (int value : bottom_values_[i]) bottoms.push_back(values_[value].shape);
-  WorkspacePlan plan(net_.scratch_, options_.threads);
+  WorkspacePlan plan(net_.scratch_, net_.on_device_[i] ? 1 : options_.threads,
+                     net_.on_device_[i] ? options_.device : nullptr);
   const std::vector<Shape> tops = set_up(i, *layer, bottoms, plan);
   if (!layer->declared().empty() && !owners_.insert(spec.name).second) {
     fail_layer(i,
@@ -205,19 +221,30 @@ void NetBuilder::check_fits(const MemoryPlan& plan) {
     add(data, plan.data_class[v], count);
     if (value.has_diff) add(diff, plan.diff_class[v], count);
     try {
-      check_memory(top_floats_, fmt::format("top '{}' of shape {}, with the tops before it,",
-                                            value.blob, value.shape.str()));
+      const std::string what = fmt::format("top '{}' of shape {}, with the tops before it,",
+                                           value.blob, value.shape.str());
+      if (const Device* device = options_.device.get()) {
+        check_memory(top_floats_, what, device->description(), device->memory_bytes());
+      } else {
+        check_memory(top_floats_, what);
+      }
     } catch (const Error& error) {
       rethrow_at_layer(net_.spec_.layers[value.maker], error);
     }
   }
 }
 
+std::shared_ptr<Buffer> NetBuilder::new_buffer() const {
+  auto buffer = std::make_shared<Buffer>();
+  if (options_.device != nullptr) buffer->attach(options_.device);
+  return buffer;
+}
+
 void NetBuilder::allocate_tensors(const MemoryPlan& plan) {
   std::map<int, std::shared_ptr<Buffer>> data, diff;
-  const auto buffer = [](auto& buffers, int id) {
+  const auto buffer = [this](auto& buffers, int id) {
     std::shared_ptr<Buffer>& b = buffers[id];
-    if (!b) b = std::make_shared<Buffer>();
+    if (!b) b = new_buffer();
     return b;
   };
   for (size_t v = 0; v < values_.size(); ++v) {
@@ -226,6 +253,10 @@ void NetBuilder::allocate_tensors(const MemoryPlan& plan) {
     try {
       net_.tensors_.push_back(
           std::make_unique<Tensor>(values_[v].shape, buffer(data, plan.data_class[v]), own_diff));
+      if (options_.device != nullptr) {  // what does not fit is to be found here, not in a pass
+        net_.tensors_.back()->device_data();
+        if (own_diff) own_diff->device_data();
+      }
     } catch (const Error& error) {
       rethrow_at_layer(net_.spec_.layers[values_[v].maker], error);
     }
@@ -240,6 +271,11 @@ void NetBuilder::allocate_tensors(const MemoryPlan& plan) {
 }
 
 void NetBuilder::list_outputs() {
+  if (options_.device != nullptr) {
+    size_t losses = 0;
+    for (const auto& weights : net_.loss_weights_) losses += weights.size();
+    net_.loss_values_ = options_.device->allocate_host(losses);
+  }
   for (const NetValue& value : values_) {
     if (value.reader >= 0) continue;
     net_.outputs_.push_back(

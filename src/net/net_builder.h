@@ -34,6 +34,7 @@ class NetBuilder {
   void trace_values();
   void make_layers();
   void make_layer(int layer);
+  std::unique_ptr<Layer> make_half(int layer);
   std::vector<Shape> set_up(int layer, Layer& made, const std::vector<Shape>& bottoms,
                             WorkspacePlan& plan);
   bool learns() const;
@@ -42,6 +43,7 @@ class NetBuilder {
   void decide_upwards(int layer);
   void check_fits(const MemoryPlan& plan);
   void allocate_tensors(const MemoryPlan& plan);
+  std::shared_ptr<Buffer> new_buffer() const;
   void bind_parameters();
   void bind_layer(int layer);
   Tensor bind_blob(int layer, int blob);

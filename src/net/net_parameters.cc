@@ -13,15 +13,18 @@ size_t align(size_t floats) { return (floats + kAlignFloats - 1) / kAlignFloats 
 }  // namespace
 
 void NetBuilder::bind_parameters() {
-  net_.parameter_data_ = std::make_shared<Buffer>();
-  net_.buffer_data_ = std::make_shared<Buffer>();
-  if (learns()) net_.parameter_diff_ = std::make_shared<Buffer>();
+  net_.parameter_data_ = new_buffer();
+  net_.buffer_data_ = new_buffer();
+  if (learns()) net_.parameter_diff_ = new_buffer();
   for (int i = 0; i < net_.layer_count(); ++i) bind_layer(i);
   net_.parameter_data_->reserve(net_.parameter_floats_);
   if (learns()) net_.parameter_diff_->reserve(net_.parameter_floats_);
   net_.buffer_data_->reserve(net_.buffer_floats_);
   plan_final_ranges();
   fill_parameters();
+  if (options_.device == nullptr) return;
+  net_.parameter_data_->written_on_host();
+  net_.buffer_data_->written_on_host();
 }
 
 void NetBuilder::bind_layer(int i) {

@@ -33,7 +33,7 @@ void Solver::Impl::search_rate(const std::vector<int64_t>& positions) {
     for (int64_t micro = 0; micro < settings.iter_size; ++micro) {
       batch.passes.push_back(context(Phase::kTrain, pass_number(micro)));
     }
-    NetProbe probe(*train, segments, history, std::move(batch));
+    NetProbe probe(*train, segments, host_history(), std::move(batch));
     lr_search->search(probe);
     search_passes = probe.passes();
   }

@@ -181,7 +181,7 @@ void Solver::Impl::gather_state() {
 }
 
 std::span<const float> Solver::Impl::whole_history() const {
-  return side == nullptr ? std::span<const float>(history) : side->whole.history;
+  return side == nullptr ? host_history() : std::span<const float>(side->whole.history);
 }
 
 FinishRecord Solver::Impl::serve(SolverControl& control) {

@@ -104,6 +104,7 @@ void Solver::Impl::build_nets() {
   NetOptions net_options;
   net_options.seed = seed;
   net_options.threads = threads;
+  if (options.server < 0) net_options.device = options.device;
   net_options.state = config->train_state();
   const bool fixed = config->params().message("sync_param").get_bool("fixed_global_batch");
   if (fixed && options.workers > 1) {
@@ -141,6 +142,22 @@ void Solver::Impl::build_optimizer() {
   for (const ParameterInfo& p : train->parameters()) {
     if (!p.is_buffer) segments.push_back({p.offset, p.count, p.lr_mult, p.decay_mult});
   }
+  if (train->device() != nullptr) build_device_optimizer();
+}
+
+void Solver::Impl::build_device_optimizer() {
+  device_optimizer = options.device->make_optimizer(type, read_rule(config->params()), segments);
+  KINET_CHECK(device_optimizer != nullptr,
+              "{}: type {} does not run on {}\nhint: run on the CPU with solver_mode: CPU",
+              config->path(), type, options.device->description());
+  device_history.attach(options.device);
+  device_history.move_to(history, nullptr);
+  device_history.written_on_host();
+}
+
+std::span<const float> Solver::Impl::host_history() const {
+  device_history.to_host();
+  return history;
 }
 
 void Solver::Impl::find_end() {
@@ -253,6 +270,7 @@ Net& Solver::test_net(int index) { return *impl_->tests[index]; }
 double Solver::rate_multiplier() const { return impl_->own_multiplier(); }
 size_t Solver::gradient_floats() const { return impl_->train->gradient_arena().size(); }
 size_t Solver::buffer_floats() const { return impl_->train->buffer_arena().size(); }
-std::span<const float> Solver::history() const { return impl_->history; }
+
+std::span<const float> Solver::history() const { return impl_->host_history(); }
 
 }  // namespace kinet

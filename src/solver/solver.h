@@ -40,6 +40,8 @@ struct SolverOptions {
   std::function<double()> now;  // the clock of all records, in seconds; empty: a steady one
   int servers = 0;              // processes that hold the weights beside the workers; 0: none
   int server = -1;              // of these, this is which; -1: this is a worker
+  // Where the nets run; null: the CPU. A server runs none.
+  std::shared_ptr<Device> device;
   // Servers: a run folder or metrics.jsonl whose rounds are repeated instead of deciding anew.
   std::string replay;
   double successor_timeout = 0;  // the lead, when no worker is left: seconds until one has come

@@ -61,6 +61,7 @@ struct Solver::Impl {
   void choose_seed(const Snapshot* resumed);
   void build_nets();
   void build_optimizer();
+  void build_device_optimizer();
   void find_end();  // from max_iter, max_epochs and the data
   Context context(Phase phase, int64_t pass) const;
   BatchSource* train_source() const;  // the first one, or null
@@ -90,6 +91,10 @@ struct Solver::Impl {
     return (batch * settings.iter_size + micro) * options.workers + options.worker;
   }
   void apply_update();
+  // On a device, weights are updated there unless gradients are exchanged with other workers.
+  bool updates_on_device() const;
+  double gradient_length();                     // of the sum over micro-batches
+  std::span<const float> host_history() const;  // up to date
   [[noreturn]] void stop_non_finite(const std::vector<int64_t>& positions);
   std::vector<int64_t> positions() const;
   void seek(const std::vector<int64_t>& positions);
@@ -191,7 +196,9 @@ struct Solver::Impl {
   std::vector<std::optional<int64_t>> test_batches;
   std::unique_ptr<Optimizer> optimizer;
   std::vector<ParameterSegment> segments;
-  std::vector<float> history;
+  std::vector<float> history;                         // the host's side
+  mutable Buffer device_history;                      // `history`, where there is a device
+  std::unique_ptr<DeviceOptimizer> device_optimizer;  // null: the CPU
   std::unique_ptr<EarlyStop> early_stop;
 
   std::unique_ptr<LrSearch> lr_search;  // null: the schedule alone
@@ -206,7 +213,7 @@ struct Solver::Impl {
   std::string end_reason;                      // "max_iter" or "max_epochs"
   double loss = 0, norm = 0;                   // of the last gradient
   double rate = 0;                             // of the last update
-  std::vector<float> buffers_before;           // the buffer arena as this iteration found it
+  Buffer buffers_before;                       // the buffer arena as this iteration found it
   PassHook* pass_hook = nullptr;               // of whoever drives this solver; asked in every pass
   Bsp* bsp = nullptr;                          // null: this worker trains alone
   Communicator* comm = nullptr;                // of a run with servers

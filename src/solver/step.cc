@@ -22,6 +22,9 @@ class SumEarly : public PassHook {
  public:
   SumEarly(Bsp* bsp, PassHook* next) : bsp_(bsp), next_(next) {}
   bool go_on() override { return next_ == nullptr || next_->go_on(); }
+  bool wants_gradients() const override {
+    return bsp_ != nullptr || (next_ != nullptr && next_->wants_gradients());
+  }
   void gradients_final(size_t from, size_t to) override {
     if (next_ != nullptr) next_->gradients_final(from, to);
     if (bsp_ == nullptr || failed_) return;
@@ -46,8 +49,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   note("computing the gradient");
   const double begin = now();
   const std::vector<int64_t> before = positions();
-  const std::span<float> buffers = train->buffer_arena();  // batch-norm statistics: few floats
-  buffers_before.assign(buffers.begin(), buffers.end());
+  train->keep_buffers(buffers_before);  // batch-norm statistics: few floats
   lr_states_before = lr_states;
   search_passes = 0;
   train->zero_gradients();
@@ -75,7 +77,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
   if (lr_search != nullptr && whole && std::isfinite(loss)) search_rate(before);
   if (bsp != nullptr && !exchange_gradients(control, before, now() - begin)) return false;
   const double parts = static_cast<double>(batches_an_update()) * in_gradient();
-  norm = gradient_norm(train->gradient_arena(), threads) / parts;
+  norm = gradient_length() / parts;
   if (!std::isfinite(loss) || !std::isfinite(norm)) stop_non_finite(before);
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
@@ -176,7 +178,16 @@ void Solver::Impl::undo_iteration(const std::vector<int64_t>& before) {
   seek(before);
   lr_states = lr_states_before;
   if (lr_search != nullptr) lr_search->restore(lr_states[options.worker]);
-  std::copy(buffers_before.begin(), buffers_before.end(), train->buffer_arena().begin());
+  train->restore_buffers(buffers_before);
+}
+
+bool Solver::Impl::updates_on_device() const {
+  return device_optimizer != nullptr && bsp == nullptr && link == nullptr;
+}
+
+double Solver::Impl::gradient_length() {
+  if (!updates_on_device()) return gradient_norm(train->gradient_arena(), threads);
+  return train->device()->norm(train->gradients_on_device(), train->parameter_floats());
 }
 
 void Solver::Impl::apply_update() {
@@ -193,7 +204,16 @@ void Solver::Impl::apply_update() {
   double scale = 1 / (static_cast<double>(batches_an_update()) * in_gradient());
   if (settings.clip > 0 && norm > settings.clip) scale *= settings.clip / norm;
   step.gradient_scale = static_cast<float>(scale);
-  optimizer->update(segments, step, {train->parameter_arena(), train->gradient_arena(), history});
+  if (updates_on_device()) {
+    device_history.to_device();
+    device_history.written_on_device();
+    device_optimizer->update(step, {train->parameters_on_device(), train->gradients_on_device(),
+                                    device_history.device_data(), train->parameter_floats()});
+  } else {
+    host_history();
+    optimizer->update(segments, step, {train->parameter_arena(), train->gradient_arena(), history});
+    if (device_optimizer != nullptr) device_history.written_on_host();
+  }
   if (bsp != nullptr) bsp->average(train->buffer_arena());
   ++iteration;
 }

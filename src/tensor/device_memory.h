@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,10 @@ class DeviceMemory {
   virtual void upload(float* device, const float* host, size_t floats) = 0;
   // `host` has the values after synchronize().
   virtual void download(float* host, const float* device, size_t floats) = 0;
+  // Beside what is asked for later: the copy of what all earlier calls have made. `host` has the
+  // values after wait() with the number that it returns. `device` must not be written before.
+  virtual uint64_t download_aside(float* host, const float* device, size_t floats) = 0;
+  virtual void wait(uint64_t download) = 0;
   virtual void copy(float* to, const float* from, size_t floats) = 0;  // both on the device
   virtual void fill(float* device, float value, size_t floats) = 0;
   // Square root of the sum of squares, not finite as soon as one element is not. Waits.

@@ -54,7 +54,8 @@ class Buffer {
   const float* data() const { return const_cast<Buffer*>(this)->data(); }
   size_t capacity() const { return capacity_; }
 
-  // --- the device's side. REQUIRES for all but attach(): on_device()
+  // --- the device's side. REQUIRES on_device() for what names or writes it; to_host() is nothing
+  // without
   // Gives the block a side there. REQUIRES: no device yet
   void attach(std::shared_ptr<DeviceMemory> device);
   bool on_device() const { return device_ != nullptr; }
@@ -64,6 +65,8 @@ class Buffer {
   // that is written in part only, the side must have been up to date before.
   void written_on_host() { fresh_ = Fresh::kHost; }
   void written_on_device() { fresh_ = Fresh::kDevice; }
+  // All parts of the block have been copied one by one.
+  void now_equal() { fresh_ = Fresh::kBoth; }
   // Bring one side up to date; nothing when it is. to_host() has the values when it returns;
   // begin_to_host() after the device's synchronize().
   void to_device();

@@ -27,16 +27,20 @@ target_include_directories(kinet_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_include_directories(kinet_flags SYSTEM INTERFACE
   ${KINET_GENERATED_DIR} ${KINET_GENERATED_DIR}/src/proto)
 target_link_libraries(kinet_flags INTERFACE kinet_libraries)
-target_compile_options(kinet_flags INTERFACE -Wall -Wextra -fno-semantic-interposition)
+# Only for C++: nvcc does not know these words (tools/cmake/KinetCudaToolkit.cmake).
+function(kinet_cxx_options)
+  target_compile_options(kinet_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+kinet_cxx_options(-Wall -Wextra -fno-semantic-interposition)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarm on every operator+(const char*, std::string), GCC bug 105651.
-  target_compile_options(kinet_flags INTERFACE -Wno-restrict)
+  kinet_cxx_options(-Wno-restrict)
 endif()
 if(KINET_WERROR)
-  target_compile_options(kinet_flags INTERFACE -Werror)
+  kinet_cxx_options(-Werror)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # These depend on what the optimiser happens to see, above all under a sanitizer.
-    target_compile_options(kinet_flags INTERFACE
+    kinet_cxx_options(
       -Wno-error=maybe-uninitialized -Wno-error=array-bounds -Wno-error=stringop-overflow)
   endif()
 endif()

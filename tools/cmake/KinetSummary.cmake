@@ -1,9 +1,7 @@
 # The configure summary: what was found and what that means. The parts below "looked for" are not
 # linked by anything yet, and the text says so.
-find_program(KINET_NVCC nvcc PATHS /usr/local/cuda/bin)
 find_path(KINET_HDF5_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
-mark_as_advanced(KINET_NVCC
-                 KINET_HDF5_INCLUDE_DIR KINET_CLI11_INCLUDE_DIR KINET_JSON_INCLUDE_DIR)
+mark_as_advanced(KINET_HDF5_INCLUDE_DIR KINET_CLI11_INCLUDE_DIR KINET_JSON_INCLUDE_DIR)
 
 # kinet_row(<name> <true when found> <text when found> <text when not>)
 function(kinet_row name found yes no)
@@ -40,8 +38,9 @@ kinet_row("verbs" "${KINET_VERBS}" "RDMA transport over ${KINET_VERBS_LIBRARY}"
   "no RDMA transport (libibverbs-dev)")
 kinet_row("MPI" "${KINET_MPI}" "MPI transport, in libkinet_mpi.so"
   "no MPI transport (libopenmpi-dev, openmpi-bin)")
+kinet_row("CUDA" "${KINET_CUDA_BUILT}"
+  "${CMAKE_CUDA_COMPILER_VERSION}: GPU back-end for ${KINET_CUDA_ARCHITECTURES}, in libkinet_cuda.so"
+  "no GPU back-end (${KINET_CUDA_REASON})")
 message(STATUS "Looked for, used by nothing in this version:")
-kinet_row("CUDA" "${KINET_NVCC}" "${KINET_NVCC} is here; no GPU layers yet"
-  "no GPU layers in this version either")
 kinet_row("HDF5" "${KINET_HDF5_INCLUDE_DIR}" "headers are here; no HDF5 layers yet"
   "no HDF5 layers in this version either")
