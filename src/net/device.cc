@@ -17,10 +17,10 @@ bool same_build(const BuildInfo& a, const BuildInfo& b) {
 std::string backend_file() {
   const char* choice = std::getenv("KINET_CUDA_LIBRARY");
   if (choice == nullptr || std::string_view(choice).empty()) return "libkinet_cuda.so";
-  KINET_CHECK(std::string_view(choice) == "emulated",
-              "KINET_CUDA_LIBRARY={} in the environment: the only value known is 'emulated'",
-              choice);
-  return "libkinet_cuda_emulated.so";
+  const std::string_view name = choice;
+  KINET_CHECK(name == "emulated" || name == "checked",
+              "KINET_CUDA_LIBRARY={} in the environment: known are 'emulated' and 'checked'", name);
+  return fmt::format("libkinet_cuda_{}.so", name);
 }
 
 DeviceBackend* open_backend(const std::string& file, std::string* why) {

@@ -61,8 +61,9 @@ struct BackendDoor {
 };
 
 // The CUDA back-end: libkinet_cuda.so beside libkinet.so or, where KINET_CUDA_LIBRARY=emulated is
-// in the environment, libkinet_cuda_emulated.so, in which kernels run on the CPU (for tests; slow).
-// It is opened by the first call. Null, with the reason in `why`: there is none in this build.
+// in the environment, libkinet_cuda_emulated.so, in which kernels run on the CPU (for tests; slow);
+// `checked`: libkinet_cuda_checked.so, in which every access of a kernel is looked at too. It is
+// opened by the first call. Null, with the reason in `why`: there is none in this build.
 DeviceBackend* find_cuda_backend(std::string* why);
 
 }  // namespace kinet

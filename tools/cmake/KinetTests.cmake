@@ -7,6 +7,9 @@
 # integration, `make check` core under the sanitizers and cuda_check without them, `make smoke` smoke.
 # kernels=a,b: tests/cuda/a.cu and b.cu, built for the emulation of CUDA, belong to the test; with the
 # word `checked` in its check mode (KinetCuda.cmake).
+# device: a test of the CUDA back-end as a library. <name> runs it emulated in mode fast, the ctest
+# entry <name>_checked in check mode, and the program cuda_x_gpu_test, where nvcc is found, on a real
+# device (label gpu).
 # *_opencv_test.cc is linked to OpenCV's dnn module; cli*_test.cc to the objects of src/cli.
 # A test of CUDA kernels in the host emulation names the .cu files of cuda/ that it is built with:
 #
@@ -27,8 +30,8 @@ if(test_helpers)
   add_dependencies(kinet_test_helpers kinet_generated)
 endif()
 
-# Reads the "// ctest:" lines of <source> into labels, timeout, serial, kernels and checked of the
-# caller.
+# Reads the "// ctest:" lines of <source> into labels, timeout, serial, kernels, checked and device
+# of the caller.
 function(kinet_read_test_head source)
   set(labels unit core)
   if(source MATCHES "_e2e_test\\.cc$")
@@ -55,6 +58,10 @@ function(kinet_read_test_head source)
   if(line MATCHES " checked")
     set(checked CHECKED)
   endif()
+  set(device FALSE)
+  if(line MATCHES " device")
+    set(device TRUE)
+  endif()
   if(KINET_SANITIZE)
     math(EXPR timeout "${timeout} * 4")  # a sanitizer costs about that much
   endif()
@@ -63,6 +70,30 @@ function(kinet_read_test_head source)
   set(serial ${serial} PARENT_SCOPE)
   set(kernels ${kernels} PARENT_SCOPE)
   set(checked ${checked} PARENT_SCOPE)
+  set(device ${device} PARENT_SCOPE)
+endfunction()
+
+# The other two forms of a test of the back-end: see "device" above.
+function(kinet_add_device_tests name source timeout)
+  if(TARGET kinet_cuda_checked)
+    add_dependencies(${name} kinet_cuda_checked)
+    add_test(NAME ${name}_checked COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(${name}_checked PROPERTIES
+      LABELS "unit;cuda_check" TIMEOUT ${timeout} ENVIRONMENT "KINET_CUDA_LIBRARY=checked")
+  endif()
+  if(NOT TARGET kinet_cuda OR KINET_TEST_LABEL)
+    return()
+  endif()
+  string(REGEX REPLACE "_test$" "_gpu_test" program ${name})
+  kinet_program(${program} ${source})
+  set_target_properties(${program} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${program} PRIVATE KINET_TEST_ON_GPU)
+  target_link_libraries(${program} PRIVATE
+    kinet_test_flags kinet_test_helpers GTest::gtest_main)
+  add_dependencies(${program} kinet_generated kinet_cuda)
+  add_test(NAME ${program} COMMAND ${program} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_tests_properties(${program} PROPERTIES LABELS gpu TIMEOUT ${timeout})
 endfunction()
 
 function(kinet_add_test source)
@@ -118,6 +149,10 @@ function(kinet_add_test source)
   endif()
   if(name MATCHES "^cli" AND TARGET src_cli)
     target_link_libraries(${name} PRIVATE src_cli)
+  endif()
+  if(device)
+    add_dependencies(${name} kinet_cuda_emulated)
+    kinet_add_device_tests(${name} ${source} ${timeout})
   endif()
   foreach(needed kinet kinet_image kinet_mpi ${kinet_test_programs})  # run or opened by tests
     if(TARGET ${needed})
