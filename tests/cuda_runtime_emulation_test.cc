@@ -3,9 +3,11 @@
 // ctest: labels=unit,core kernels=semantics
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/emulation/control.h"
@@ -250,6 +252,24 @@ TEST_F(CudaRuntimeEmulation, HostFunctionsRunInTheStreamsOrder) {
   EXPECT_EQ(called, 0);
   cudaStreamSynchronize(s.a);
   EXPECT_EQ(called, 1);
+}
+
+// One launch runs at a time, whoever asks; each thread has its own last error and shared memory.
+TEST_F(CudaRuntimeEmulation, ThreadsOfTheHostShareTheDevice) {
+  std::atomic<int> wrong = 0;
+  const auto work = [&](int threads) {
+    for (int i = 0; i < 200; ++i) {
+      const std::vector<float> got = reverse(threads, static_cast<size_t>(threads) * sizeof(float));
+      for (int t = 0; t < threads; ++t) wrong += got[static_cast<size_t>(t)] != threads - 1 - t;
+    }
+    launch_empty(0, 1, 0);
+    wrong += cudaGetLastError() != cudaErrorInvalidConfiguration;
+  };
+  std::thread other(work, 40);
+  work(70);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ cmake -S . -B "$build" -DKINET_BUILD_BENCH=OFF -DCMAKE_CXX_COMPILER_LAUNCHER= >/
 cmake --build "$build" --target kinet_generated -j "$(nproc)" >/dev/null
 
 exists() { while read -r f; do [ ! -f "$f" ] || echo "$f"; done; }
-ours() { grep -E '^(src|layers|data|comm|tests)/.*\.cc$' || true; }
+ours() { grep -E '^(src|layers|cuda|data|comm|tests)/.*\.cc$' || true; }
 
 if [ $# -gt 0 ]; then
   files=("$@")

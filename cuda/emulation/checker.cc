@@ -116,20 +116,20 @@ void Checker::end_launch() {
   engine().counters.accesses += accesses_;
 }
 
-void Checker::warp_met(int first_thread, unsigned arrived,
+void Checker::warp_met(size_t first_thread, unsigned arrived,
                        const std::array<const WarpRequest*, kWarpLanes>& requests) {
   if (requests[static_cast<size_t>(std::countr_zero(arrived))]->kind != WarpKind::kSync) return;
   Clocks known{};
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (size_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((arrived >> lane & 1u) == 0) continue;
-    const Clocks& own = clocks_[static_cast<size_t>(first_thread + lane)];
+    const Clocks& own = clocks_[first_thread + lane];
     for (size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], own[i]);
   }
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (size_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((arrived >> lane & 1u) == 0) continue;
-    Clocks& own = clocks_[static_cast<size_t>(first_thread + lane)];
+    Clocks& own = clocks_[first_thread + lane];
     own = known;
-    ++own[static_cast<size_t>(lane)];
+    ++own[lane];
   }
   enter(scheduler_->thread());  // the last lane to arrive just goes on
   clocks_used_ = true;
@@ -323,8 +323,8 @@ bool Checker::known(Fault fault, const void* pc) {
 
 void Checker::tell(Fault fault, const void* pc, const std::string& text) {
   if (known(fault, pc)) return;
-  auto [place, is_new] = places_.try_emplace(pc);
-  if (is_new) place->second = place_of(pc);
+  auto place = places_.find(pc);
+  if (place == places_.end()) place = places_.emplace(pc, place_of(pc)).first;
   report(fault, place->second, text);
   const std::vector<Report>& reports = engine().reports;
   const std::string kernel = engine().scheduler.launch().site.what;

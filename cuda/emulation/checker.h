@@ -70,7 +70,7 @@ class Checker {
   // `pc`: the return address of the hook. Does not return when the access must not happen.
   void access(const void* address, size_t bytes, AccessKind kind, const void* pc);
   void misaligned(const void* address, const char* file, int line, size_t alignment);
-  void warp_met(int first_thread, unsigned arrived,
+  void warp_met(size_t first_thread, unsigned arrived,
                 const std::array<const WarpRequest*, kWarpLanes>& requests);
 
  private:

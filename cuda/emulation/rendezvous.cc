@@ -116,17 +116,17 @@ void Scheduler::complete(int warp_index, size_t group) {
   const unsigned arrived = warp.groups[group].arrived;
   const int first_thread = warp_index * kWarpLanes;
   std::array<const WarpRequest*, kWarpLanes> requests{};
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
-    if (arrived >> lane & 1u) {
-      requests[static_cast<size_t>(lane)] =
-          &threads_[static_cast<size_t>(first_thread + lane)].request;
-    }
+  Thread* const lanes = &threads_[static_cast<size_t>(first_thread)];
+  for (size_t lane = 0; lane < kWarpLanes; ++lane) {
+    if (arrived >> lane & 1u) requests[lane] = &lanes[lane].request;
   }
-  if (launch_->checked) checker().warp_met(first_thread, arrived, requests);
+  if (launch_->checked) {
+    checker().warp_met(static_cast<size_t>(first_thread), arrived, requests);
+  }
   for (int i = 0; i < kWarpLanes; ++i) {
     const int lane = options_.order == ThreadOrder::kBackward ? kWarpLanes - 1 - i : i;
     if ((arrived >> lane & 1u) == 0) continue;
-    Thread& thread = threads_[static_cast<size_t>(first_thread + lane)];
+    Thread& thread = lanes[lane];
     int missing = -1;
     thread.result = warp_result(requests, arrived, lane, &missing);
     if (missing >= 0) {
