@@ -163,6 +163,38 @@ std::vector<float> histogram_expected() {
   return counts;
 }
 
+// --- runs that compilers like to turn into calls of memset and memcpy, which the checker must see
+// too
+
+constexpr int kRun = 16;
+
+template <bool too_far>
+__global__ void run_kernel(const float* x, float* y) {
+  KINET_DYN_SHARED(float, tile);
+  const int t = threadIdx.x;
+  for (int i = 0; i < kRun + (too_far ? 1 : 0); ++i) tile[t * kRun + i] = 0;
+  __syncthreads();
+  for (int i = 0; i < kRun; ++i) tile[t * kRun + i] += x[t * kRun + i];
+  __syncthreads();
+  const int other = static_cast<int>(blockDim.x) - 1 - t;
+  for (int i = 0; i < kRun; ++i) y[t * kRun + i] = tile[other * kRun + i];
+}
+
+template <bool too_far>
+std::vector<float> runs() {
+  const DeviceVector<float> x(whole_numbers(8 * kRun, 9)), y(8 * kRun);
+  KINET_LAUNCH(run_kernel<too_far>, 1, 8, 8 * kRun * sizeof(float), nullptr, x, y);
+  return y.values();
+}
+std::vector<float> runs_expected() {
+  const auto x = whole_numbers(8 * kRun, 9);
+  std::vector<float> y(x.size());
+  for (int t = 0; t < 8; ++t) {
+    for (int i = 0; i < kRun; ++i) y[t * kRun + i] = x[(7 - t) * kRun + i];
+  }
+  return y;
+}
+
 }  // namespace
 
 std::vector<PlantedCase> planted_reductions() {
@@ -188,6 +220,8 @@ std::vector<PlantedCase> planted_reductions() {
        {Fault::kRace}},
       {"running sums", scan<true>, scan_expected, {}},
       {"running sums: one barrier a step", scan<false>, scan_expected, {Fault::kRace}},
+      {"runs", runs<false>, runs_expected, {}},
+      {"runs: one element too far", runs<true>, nullptr, {Fault::kOutOfBounds, Fault::kRace}},
       {"histogram", histogram<kRightHistogram>, histogram_expected, {}},
       {"histogram: plain addition", histogram<kPlainAdd>, histogram_expected, {Fault::kRace}},
       {"histogram: not cleared", histogram<kNotCleared>, nullptr, {Fault::kUninitialised}},
