@@ -86,10 +86,13 @@ int64_t tiles(const GemmSize& size) {
   return divide_up(size.rows, Tile::kRows) * divide_up(size.columns, Tile::kColumns) * size.groups;
 }
 
-bool large_tile(ConvTile tile, const GemmSize& size) {
-  if (tile != ConvTile::kAuto) return tile == ConvTile::kLarge;
-  return size.rows > SmallTile::kRows && size.columns > SmallTile::kColumns &&
-         tiles<LargeTile>(size) * size.slices >= kTargetBlocks / 2;
+ConvTile choose_tile(ConvTile wanted, const GemmSize& size) {
+  if (wanted != ConvTile::kAuto) return wanted;
+  if (size.rows <= NarrowTile::kRows && size.columns > SmallTile::kColumns)
+    return ConvTile::kNarrow;
+  const bool used = size.rows > SmallTile::kRows && size.columns > SmallTile::kColumns;
+  const bool enough = tiles<LargeTile>(size) * size.slices >= kTargetBlocks / 2;
+  return used && enough ? ConvTile::kLarge : ConvTile::kSmall;
 }
 
 template <class Tile, class Operands>
@@ -108,10 +111,13 @@ void launch_tile(const Gpu& gpu, ConvMath math, const GemmSize& size, const Oper
 template <class Operands>
 void launch(const Gpu& gpu, const ImplicitOptions& options, const GemmSize& size,
             const Operands& operands, const ConvResult& result) {
-  if (large_tile(options.tile, size)) {
-    launch_tile<LargeTile>(gpu, options.math, size, operands, result);
-  } else {
-    launch_tile<SmallTile>(gpu, options.math, size, operands, result);
+  switch (choose_tile(options.tile, size)) {
+    case ConvTile::kNarrow:
+      return launch_tile<NarrowTile>(gpu, options.math, size, operands, result);
+    case ConvTile::kLarge:
+      return launch_tile<LargeTile>(gpu, options.math, size, operands, result);
+    default:
+      return launch_tile<SmallTile>(gpu, options.math, size, operands, result);
   }
 }
 

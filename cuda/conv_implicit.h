@@ -16,8 +16,9 @@ namespace kinet {
 // factor, kBf16 7; both need sm_80.
 enum class ConvMath { kFloat32, kTf32, kBf16 };
 
-// kAuto: the large tile where more than half of it is used and its blocks fill the device.
-enum class ConvTile { kAuto, kSmall, kLarge };
+// Sizes of a block's part of the product: 32x128, 64x64 and 128x128. kAuto: the narrow one for up
+// to 32 rows, the large one where more than half of it is used and its blocks fill the device.
+enum class ConvTile { kAuto, kNarrow, kSmall, kLarge };
 
 struct ImplicitOptions {
   ConvMath math = ConvMath::kFloat32;

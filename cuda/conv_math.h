@@ -7,6 +7,9 @@
 //   128x128, 256 threads, 8x8 each: 64 FFMA (16 clocks a warp) to 4 LDS.128; the lanes of a warp
 //     share addresses, so that B takes 2 wavefronts a load and A 1: 6 clocks. Arithmetic bound.
 //   64x64, 128 threads, 4x8 each: 32 FFMA (8 clocks) to 3 LDS.128, 3 clocks. Arithmetic bound.
+//   32x128, 128 threads, 4x8 each: 8 clocks of FFMA; a warp covers 2 quads of rows and 16 of
+//   columns: 5
+//     clocks of loads. Arithmetic bound.
 //   64x64, 256 threads, 4x4 each would be 16 FFMA (4 clocks) to 2 LDS.128 of 3 clocks: hardly.
 // From global memory a tile of 128x128 reads 256 floats for 16384 FFMA, one of 64x64 128 for 4096:
 // 16 and 8 FFMA a byte. A device of 60 TFLOP/s (30 T FFMA) needs 1.9 and 3.8 TB/s of its caches.
@@ -35,10 +38,13 @@ struct SmallTile {
   static constexpr int kBlocksPerMultiprocessor = 5;  // 102 registers a thread
 };
 
-// Where both loaders (conv_operands.h) give each thread four floats of A and of B per 8 of depth.
-template <class Tile>
-inline constexpr bool kTileFitsLoaders =
-    Tile::kThreads == 2 * Tile::kRows&& Tile::kThreads == 2 * Tile::kColumns;
+// For products of at most 32 rows, of which SmallTile would waste half.
+struct NarrowTile {
+  static constexpr int kRows = 32, kColumns = 128, kThreads = 128;
+  static constexpr int kThreadRows = 4, kThreadColumns = 8;
+  static constexpr int kWarpRows = 32, kWarpColumns = 32;
+  static constexpr int kBlocksPerMultiprocessor = 4;  // 128 registers a thread
+};
 
 // Plain float32: every thread has quads of 4 rows x 4 columns of C.
 template <class T>

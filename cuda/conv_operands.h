@@ -2,7 +2,7 @@
 //
 // Forward and data gradient: A are weights, packed depth x rows with rows padded to a multiple of 4
 // (pack_weights in conv_implicit.cu), so that a thread copies 16 bytes of them whatever the shape;
-// B is gathered from images: a thread has four columns, whose pixels it decodes once, and one row
+// B is gathered from images: a thread has a few columns, whose pixels it decodes once, and one row
 // of depth, whose tap it decodes at each step. Neighbouring lanes have neighbouring pixels. Weight
 // gradient: the inner dimension are pixels. A is dY, B is X~ the other way round: a thread has four
 // rows of each and one pixel of 8 at each step; neighbouring lanes have neighbouring pixels. Thread
@@ -29,13 +29,16 @@ struct WeightedGather {
 
   template <class Tile>
   struct Loader {
-    static_assert(kTileFitsLoaders<Tile>);
-    static constexpr int kAcross = Tile::kColumns / 4;  // threads side by side
-    static constexpr int kColumnsEach = 4;
+    static constexpr int kAcross = Tile::kThreads / kLoadDepth;  // threads side by side
+    static constexpr int kColumnsEach = Tile::kColumns / kAcross;
+    static constexpr int kRowQuads = Tile::kRows / 4;
+    static_assert(Tile::kColumns % kAcross == 0 && kRowQuads * kLoadDepth <= Tile::kThreads);
 
     const WeightedGather& from;
     const float *weights, *base;
-    int row, k, column;  // first row of A in C; this thread's row of depth and column
+    int row;                   // first row of the tile in A
+    int k, column;             // this thread's row and first column of B
+    int weight_k, weight_row;  // and what it copies of A; weight_k >= kLoadDepth: nothing
     ConvPoint pixels[kColumnsEach];
 
     __device__ Loader(const WeightedGather& operands, int group, int tile_row, int tile_column)
@@ -45,7 +48,9 @@ struct WeightedGather {
           base(operands.gather.base + static_cast<int64_t>(group) * operands.gather.group_floats),
           row(tile_row),
           k(static_cast<int>(threadIdx.x) / kAcross),
-          column(static_cast<int>(threadIdx.x) % kAcross) {
+          column(static_cast<int>(threadIdx.x) % kAcross),
+          weight_k(static_cast<int>(threadIdx.x) / kRowQuads),
+          weight_row(static_cast<int>(threadIdx.x) % kRowQuads * 4) {
 #pragma unroll
       for (int i = 0; i < kColumnsEach; ++i) {
         pixels[i] = from.gather.pixel(tile_column + column + i * kAcross);
@@ -54,17 +59,23 @@ struct WeightedGather {
 
     template <int kLda, int kLdb>
     __device__ __forceinline__ void load(int begin, float (*a)[kLda], float (*b)[kLdb]) const {
-      const int depth = begin + k, m = row + column * 4;
-      copy_float4_async(&a[k][column * 4],
-                        weights + static_cast<int64_t>(depth) * from.row_stride + m,
-                        depth < from.depth() && m < from.row_stride);
-      const ConvPoint tap = from.gather.tap(depth);
+      load_weights(begin, a);
+      const ConvPoint tap = from.gather.tap(begin + k);
 #pragma unroll
       for (int i = 0; i < kColumnsEach; ++i) {
         int offset;
         const bool inside = from.gather.locate(tap, pixels[i], &offset);
         copy_float_async(&b[k][column + i * kAcross], base + offset, inside);
       }
+    }
+
+    template <int kLda>
+    __device__ __forceinline__ void load_weights(int begin, float (*a)[kLda]) const {
+      if (kRowQuads * kLoadDepth < Tile::kThreads && weight_k >= kLoadDepth) return;
+      const int depth = begin + weight_k, m = row + weight_row;
+      copy_float4_async(&a[weight_k][weight_row],
+                        weights + static_cast<int64_t>(depth) * from.row_stride + m,
+                        depth < from.depth() && m < from.row_stride);
     }
   };
 };
@@ -87,14 +98,14 @@ struct PixelProducts {
 
   template <class Tile>
   struct Loader {
-    static_assert(kTileFitsLoaders<Tile>);
     static constexpr int kDown = Tile::kThreads / kLoadDepth;  // threads one below the other
-    static constexpr int kRowsEach = 4;
+    static constexpr int kRowsEach = Tile::kRows / kDown, kTapsEach = Tile::kColumns / kDown;
+    static_assert(Tile::kRows % kDown == 0 && Tile::kColumns % kDown == 0);
 
     const PixelProducts& from;
     const float *dy, *base;
     int row, k, line;
-    ConvPoint taps[kRowsEach];
+    ConvPoint taps[kTapsEach];
 
     __device__ Loader(const PixelProducts& operands, int group, int tile_row, int tile_column)
         : from(operands),
@@ -104,7 +115,7 @@ struct PixelProducts {
           k(static_cast<int>(threadIdx.x) % kLoadDepth),
           line(static_cast<int>(threadIdx.x) / kLoadDepth) {
 #pragma unroll
-      for (int i = 0; i < kRowsEach; ++i) {
+      for (int i = 0; i < kTapsEach; ++i) {
         taps[i] = from.patches.tap(tile_column + line + i * kDown);
       }
     }
@@ -122,6 +133,9 @@ struct PixelProducts {
         const bool row_inside = real && m < from.rows;
         copy_float_async(&a[k][line + i * kDown], dy + (row_inside ? place + m * from.plane : 0),
                          row_inside);
+      }
+#pragma unroll
+      for (int i = 0; i < kTapsEach; ++i) {
         int offset;
         const bool inside = from.patches.locate(taps[i], pixel, &offset);
         copy_float_async(&b[k][line + i * kDown], base + offset, inside);

@@ -40,8 +40,8 @@ struct PlantedGather : WeightedGather<ConvPatches> {
         Base::load(begin, second ? a - kLoadDepth : a, second ? b - kLoadDepth : b);
       } else if constexpr (kPlant == Plant::kNoDepthBound) {
         Base::load(begin, a, b);
-        const int depth = begin + this->k, m = this->row + this->column * 4;
-        copy_float4_async(&a[this->k][this->column * 4],
+        const int depth = begin + this->weight_k, m = this->row + this->weight_row;
+        copy_float4_async(&a[this->weight_k][this->weight_row],
                           this->weights + depth * this->from.row_stride + m,
                           m < this->from.row_stride);
       } else if constexpr (kPlant == Plant::kNoZeroFill) {
@@ -53,11 +53,8 @@ struct PlantedGather : WeightedGather<ConvPatches> {
 
     template <int kLda, int kLdb>
     __device__ void load_inside(int begin, float (*a)[kLda], float (*b)[kLdb]) const {
-      const int depth = begin + this->k, m = this->row + this->column * 4;
-      copy_float4_async(&a[this->k][this->column * 4],
-                        this->weights + depth * this->from.row_stride + m,
-                        depth < this->from.depth() && m < this->from.row_stride);
-      const ConvPoint tap = this->from.gather.tap(depth);
+      this->load_weights(begin, a);
+      const ConvPoint tap = this->from.gather.tap(begin + this->k);
       for (int i = 0; i < Base::kColumnsEach; ++i) {
         int offset;
         if (!this->from.gather.locate(tap, this->pixels[i], &offset)) continue;

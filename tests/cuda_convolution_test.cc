@@ -92,12 +92,13 @@ void expect_agreement(const CudaConvCase& c, const Way& way, const Round& round)
 float as_is(float value) { return value; }
 
 const Way kSmall{"small tile", ConvEngine::kImplicit, {ConvMath::kFloat32, ConvTile::kSmall}};
+const Way kNarrow{"narrow tile", ConvEngine::kImplicit, {ConvMath::kFloat32, ConvTile::kNarrow}};
 const Way kLarge{"large tile", ConvEngine::kImplicit, {ConvMath::kFloat32, ConvTile::kLarge}};
 const Way kColumns{"columns", ConvEngine::kColumns, {}};
 const Way kDepthwise{"depthwise", ConvEngine::kDepthwise, {}};
 
 std::vector<Way> ways(const ConvGeometry& g) {
-  std::vector<Way> all{kSmall, kLarge, kColumns};
+  std::vector<Way> all{kNarrow, kSmall, kLarge, kColumns};
   if (g.group_channels() == 1) all.push_back(kDepthwise);
   return all;
 }
@@ -127,11 +128,15 @@ TEST(CudaConvolution, TensorCoreKernelsEqualTheCpuWithRoundedFactors) {
   for (const CudaConvCase& c :
        {square_conv("plain", 2, 3, 7, 5, 1, 3), square_conv("grouped", 2, 6, 5, 9, 3, 3, 2, 1),
         square_conv("deep", 1, 9, 4, 70, 1, 3, 1, 1)}) {
-    for (const ConvTile tile : {ConvTile::kSmall, ConvTile::kLarge}) {
+    for (const auto& [size, tile] : {std::pair{"narrow", ConvTile::kNarrow},
+                                     {"small", ConvTile::kSmall},
+                                     {"large", ConvTile::kLarge}}) {
       if (tile == ConvTile::kLarge && (KINET_EMULATION_CHECKED || c.name != "plain")) continue;
-      const std::string size = tile == ConvTile::kSmall ? "small" : "large";
-      expect_agreement(c, {"tf32, " + size, ConvEngine::kImplicit, {ConvMath::kTf32, tile}}, tf32);
-      expect_agreement(c, {"bf16, " + size, ConvEngine::kImplicit, {ConvMath::kBf16, tile}}, bf16);
+      const auto way = [&](ConvMath math) {
+        return Way{size, ConvEngine::kImplicit, {math, tile}};
+      };
+      expect_agreement(c, way(ConvMath::kTf32), tf32);
+      expect_agreement(c, way(ConvMath::kBf16), bf16);
     }
   }
 }
