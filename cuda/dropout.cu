@@ -3,8 +3,8 @@
 // Equation: y = x m, dx = dy m, m in {0, 1 / (1 - p)}; in TEST the identity.
 // Shapes: top = bottom, seen as samples x values. May run in place.
 // The mask is not kept: backward draws it again, which costs ten rounds of integer arithmetic for
-// four values but saves 8 bytes of memory traffic for each. Both kernels are therefore one. Parent:
-// layers/dropout.h
+// four values but saves 8 bytes of memory traffic for each. Both kernels are therefore one.
+// Parent: layers/dropout.h
 #include "cuda/elementwise.h"
 #include "cuda/layer.h"
 #include "cuda/philox.h"

@@ -101,7 +101,7 @@ void map_values(cudaStream_t stream, int64_t n, F f, const float* a, const float
   KINET_CUDA_CHECK_LAUNCH();
 }
 
-// f(x) = value, whatever x is; with it a tensor is filled without being read.
+// y[i] = value, without reading y. A template, as all kernels in headers: many files include it.
 template <class Unused = void>
 __global__ void __launch_bounds__(kThreads)
     fill_kernel(int64_t n, int64_t groups, float value, float* y) {
@@ -120,7 +120,7 @@ inline void fill_values(cudaStream_t stream, int64_t n, float value, float* y) {
   KINET_CUDA_CHECK_LAUNCH();
 }
 
-// f(x) = x: copies, and f(x) = c x.
+// f(x) = c x
 struct Times {
   float factor;
   __device__ float operator()(float x) const { return factor * x; }

@@ -2,7 +2,8 @@
 //
 // Equation: L = sum (a - b)^2 / (2 N);  da = (w / N) (a - b), db = -da. w is the top's gradient.
 // Shapes: a, b of equal count, N samples; top: scalar. The sum is made in two stages in a fixed
-// order. Parent: layers/euclidean_loss.h
+// order.
+// Parent: layers/euclidean_loss.h
 #include "cuda/channels.h"
 #include "cuda/layer.h"
 #include "layers/euclidean_loss.h"

@@ -7,7 +7,8 @@
 // Shapes: x planes x H x W; y planes x H' x W', planes = N C.
 //
 // Backward gathers: a pixel asks the few windows that contain it. So nothing is added from two
-// threads, no atomics are needed, and the order of summation is fixed. Parent: layers/pooling.h
+// threads, no atomics are needed, and the order of summation is fixed.
+// Parent: layers/pooling.h
 #include "cuda/divide.h"
 #include "cuda/elementwise.h"
 #include "cuda/layer.h"
