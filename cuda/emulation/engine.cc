@@ -37,6 +37,7 @@ void reset() {
   e.reports.clear();
   e.counters = {};
   e.dynamic_limits.clear();
+  e.shared.forget();
 }
 
 }  // namespace kinet::emulation

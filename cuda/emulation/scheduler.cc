@@ -36,11 +36,10 @@ void Scheduler::run(const Launch& launch, const Options& options) {
   set_up_threads();
   builtins.block_shape = {launch.block.x, launch.block.y, launch.block.z};
   builtins.grid_shape = {launch.grid.x, launch.grid.y, launch.grid.z};
-  std::vector<int64_t> blocks(static_cast<size_t>(launch.grid.x) * launch.grid.y * launch.grid.z);
-  order_blocks(blocks);
-  for (int64_t block : blocks) run_block(block);
+  const int64_t blocks = static_cast<int64_t>(launch.grid.x) * launch.grid.y * launch.grid.z;
+  run_blocks(blocks);
   Counters& counters = engine().counters;
-  counters.threads += static_cast<int64_t>(blocks.size() * threads_.size());
+  counters.threads += blocks * static_cast<int64_t>(threads_.size());
   counters.switches += switches_;
   launch_ = nullptr;
 }
@@ -59,10 +58,16 @@ void Scheduler::set_up_threads() {
   }
 }
 
-void Scheduler::order_blocks(std::vector<int64_t>& blocks) {
-  std::iota(blocks.begin(), blocks.end(), int64_t{0});
-  if (options_.order == ThreadOrder::kBackward) std::reverse(blocks.begin(), blocks.end());
-  if (options_.order == ThreadOrder::kRandom) std::shuffle(blocks.begin(), blocks.end(), random_);
+void Scheduler::run_blocks(int64_t count) {
+  if (options_.order == ThreadOrder::kRandom) {
+    std::vector<int64_t> blocks(static_cast<size_t>(count));
+    std::iota(blocks.begin(), blocks.end(), int64_t{0});
+    std::shuffle(blocks.begin(), blocks.end(), random_);
+    for (int64_t block : blocks) run_block(block);
+    return;
+  }
+  const bool backward = options_.order == ThreadOrder::kBackward;
+  for (int64_t i = 0; i < count; ++i) run_block(backward ? count - 1 - i : i);
 }
 
 void Scheduler::run_block(int64_t block) {

@@ -66,7 +66,7 @@ class Scheduler {
 
  private:
   void set_up_threads();
-  void order_blocks(std::vector<int64_t>& blocks);
+  void run_blocks(int64_t count);
   void run_block(int64_t block);
   void run_round();
   void resume(int thread);

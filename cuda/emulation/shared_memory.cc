@@ -3,6 +3,7 @@
 #include <link.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -65,20 +66,53 @@ SharedMemory::SharedMemory() {
 
 SharedMemory::~SharedMemory() { munmap(space_.begin, space_.bytes); }
 
+// The first, the second, the fourth and so on.
+static bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
+
 void SharedMemory::begin_launch(const void* kernel, size_t dynamic_bytes) {
   statics_ = tls_segment_of(kernel);
-  saved_.assign(statics_.begin, statics_.begin + statics_.bytes);
+  use_ = &uses_[{kernel, statics_.begin}];
+  ++use_->launches;
+  blocks_ = 0;
+  if (is_power_of_two(use_->launches) && statics_.bytes > 0) {
+    std::memset(statics_.begin, 0xff, statics_.bytes);
+  }
   const size_t aligned = (dynamic_bytes + 15) / 16 * 16;
   dynamic_ = {space_.begin + kMaxDynamic - aligned, dynamic_bytes};
 }
 
 void SharedMemory::begin_block() {
-  if (statics_.bytes > 0) std::memset(statics_.begin, 0xff, statics_.bytes);
+  // The blocks of a first launch must know what those before them wrote.
+  if (use_->launches == 1 && is_power_of_two(blocks_++)) look_through();
+  fill_written();
   if (dynamic_.bytes > 0) std::memset(dynamic_.begin, 0xff, dynamic_.bytes);
 }
 
 void SharedMemory::end_launch() {
-  if (statics_.bytes > 0) std::memcpy(statics_.begin, saved_.data(), statics_.bytes);
+  if (is_power_of_two(use_->launches)) look_through();
+  fill_written();  // other kernels of the module find it fresh
+}
+
+void SharedMemory::forget() { uses_.clear(); }
+
+void SharedMemory::fill_written() {
+  for (const auto& [offset, bytes] : use_->written) {
+    std::memset(statics_.begin + offset, 0xff, bytes);
+  }
+}
+
+// Adds the lines of the segment that are not all ones.
+void SharedMemory::look_through() {
+  constexpr size_t kLine = 256;  // bytes
+  static const std::vector<char> fresh(kLine, '\xff');
+  for (size_t offset = 0; offset < statics_.bytes; offset += kLine) {
+    const size_t bytes = std::min(kLine, statics_.bytes - offset);
+    if (std::memcmp(statics_.begin + offset, fresh.data(), bytes) == 0) continue;
+    auto& written = use_->written;
+    const auto place = std::lower_bound(written.begin(), written.end(), std::pair(offset, bytes));
+    if (place != written.end() && place->first == offset) continue;
+    written.insert(place, {offset, bytes});
+  }
 }
 
 }  // namespace kinet::emulation
