@@ -10,6 +10,8 @@ configure = generator=; test -f $(1)/CMakeCache.txt || ! command -v ninja >/dev/
 	cmake -S . -B $(1) $$generator -DKINET_WERROR=$(KINET_WERROR) $(2)
 run_tests = tools/run_tests.sh $(1) $(JOBS) $(2)
 
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros  # it may keep what uses precompiled headers
+
 .NOTPARALLEL:
 .PHONY: build all configure deps train smoke test check cuda-check cuda-static rdma threads bench format lint sizes install clean help
 .DEFAULT_GOAL := build

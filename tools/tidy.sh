@@ -10,7 +10,7 @@ build=build-lint
 max_touched=24 max_sampled=12
 seconds_per_file=120
 
-cmake -S . -B "$build" -DKINET_BUILD_BENCH=OFF -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null
+cmake -S . -B "$build" -DKINET_BUILD_BENCH=OFF -DKINET_PRECOMPILE=OFF -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null
 cmake --build "$build" --target kinet_generated -j "$(nproc)" >/dev/null
 
 exists() { while read -r f; do [ ! -f "$f" ] || echo "$f"; done; }
