@@ -96,6 +96,29 @@ inline std::vector<LayerCase> large_routing_and_loss_cases() {
   return rows;
 }
 
+// Each way that the device has for a convolution, and products of many rows.
+inline std::vector<LayerCase> large_affine_cases() {
+  const CaseBottom x{{3, 6, 9, 11}, Values::kGaussian};
+  std::vector<LayerCase> rows;
+  for (const char* engine : {"DEFAULT", "CAFFE", "CUDNN"}) {
+    for (const char* fields :
+         {"num_output: 10 kernel_size: 3 pad: 1", "num_output: 9 kernel_size: 3 stride: 2 group: 3",
+          "num_output: 12 kernel_size: 3 group: 6", "num_output: 35 kernel_size: 1",
+          "num_output: 7 kernel_h: 2 kernel_w: 5 dilation: 2 pad_w: 3 bias_term: false"}) {
+      const std::string body =
+          std::string("convolution_param { engine: ") + engine + " " + fields + " }";
+      rows.push_back({.type = "Convolution", .body = body, .bottoms = {x, x}, .tops = 2});
+    }
+  }
+  for (const char* fields : {"num_output: 40", "num_output: 40 transpose: true",
+                             "num_output: 3 axis: 2", "num_output: 300 bias_term: false"}) {
+    rows.push_back({.type = "InnerProduct",
+                    .body = std::string("inner_product_param { ") + fields + " }",
+                    .bottoms = {{{130, 3, 5}, Values::kGaussian}}});
+  }
+  return rows;
+}
+
 // Rows of types that need a device half. Their first `small` rows are those of the table.
 inline std::vector<LayerCase> device_cases(size_t* small = nullptr) {
   std::vector<LayerCase> rows;
@@ -103,7 +126,8 @@ inline std::vector<LayerCase> device_cases(size_t* small = nullptr) {
     if (!LayerRegistry::instance().find(row.type)->host_ok) rows.push_back(std::move(row));
   }
   if (small != nullptr) *small = rows.size();
-  for (auto* part : {large_neuron_cases, large_window_cases, large_routing_and_loss_cases}) {
+  for (auto* part :
+       {large_affine_cases, large_neuron_cases, large_window_cases, large_routing_and_loss_cases}) {
     for (LayerCase& row : part()) rows.push_back(std::move(row));
   }
   return rows;
