@@ -27,6 +27,10 @@ MessageType make_comm_fields() {
            "packed", "true",
            "between workers and servers: parameters travel in one buffer; false: each of the "
            "net's parameters, and with it each layer, in a message of its own"),
+       bool_field("in_place", "true",
+                  "where a worker sees its only server's memory (transport shm): gradients are "
+                  "computed where the server reads them, and weights are read where it has "
+                  "published them; false: copies travel, as between machines"),
        float_field("spin", "-1",
                    "microseconds that a waiting rank looks for news before it sleeps; -1: 50 when "
                    "the machine has a core for each rank, else 0")}};

@@ -253,6 +253,13 @@ const std::byte* Communicator::peer_memory(Rank peer, const RemoteRegion& region
   return p.transport->peer_memory(peer, region);
 }
 
+std::shared_ptr<std::byte> Communicator::share_peer_memory(Rank peer, const RemoteRegion& region) {
+  const Guard guard(impl_->lock);
+  Peer& p = impl_->peers[peer];
+  if (p.transport == nullptr || p.state != PeerState::kAlive) return nullptr;
+  return p.transport->share_peer_memory(peer, region);
+}
+
 // ---- messages and puts
 // ------------------------------------------------------------------------------
 

@@ -138,6 +138,9 @@ class Communicator {
   RemoteRegion key_for(Region& region, Rank peer);
   // The peer's memory where this process can see it, else null.
   const std::byte* peer_memory(Rank peer, const RemoteRegion& region);
+  // The same, to be read and written for as long as it is held, whatever becomes of the peer. Null
+  // also while news of the region is still on its way: ask again in wait_until().
+  std::shared_ptr<std::byte> share_peer_memory(Rank peer, const RemoteRegion& region);
 
   // Never kBusy: what finds no credit is queued. Throws a run-time Error when a peer takes nothing
   // for so long that the queue is full. false: the peer is not alive.

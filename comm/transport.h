@@ -106,6 +106,7 @@ struct Capabilities {
   bool zero_copy = true;             // put copies nothing between source and wire or target
   bool needs_shared_memory = false;  // register_memory takes only memory with an fd
   bool maps_peer_memory = false;     // peer_memory() works
+  bool shares_peer_memory = false;   // share_peer_memory() works
   bool virtual_time = false;         // advance() works, now() is not the time of this machine
   bool atomics = false;
   size_t inline_bytes = 0;        // puts up to this size travel within the work request
@@ -157,6 +158,12 @@ class Transport {
 
   // The peer's memory as this process sees it, or nullptr (the usual answer).
   virtual const std::byte* peer_memory(Rank /*peer*/, const RemoteRegion& /*region*/) {
+    return nullptr;
+  }
+  // The same, to be read and written for as long as it is held: also when the link has ended, the
+  // peer is gone or the region was given up. nullptr also while the region is still on its way.
+  virtual std::shared_ptr<std::byte> share_peer_memory(Rank /*peer*/,
+                                                       const RemoteRegion& /*region*/) {
     return nullptr;
   }
   virtual Capabilities capabilities() const = 0;

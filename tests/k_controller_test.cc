@@ -33,6 +33,29 @@ TEST(KController, HalvesOrDoublesAtMost) {
   EXPECT_EQ(sequence(*controller, in, 2), (std::vector<int>{20, 20}));
 }
 
+// What nobody has chosen is found at once, and kept steady afterwards.
+TEST(KController, FindsItsFirstKInOneStep) {
+  KInputs in;
+  in.live = 32;
+  in.noise_known = true;
+  in.noise = 0.81 * 2;
+  in.signal = 1;
+  EXPECT_EQ(sequence(*make("k_rule: 'norm'"), in, 3), (std::vector<int>{2, 2, 2}));
+  EXPECT_EQ(sequence(*make("k_rule: 'norm' k: 32"), in, 3), (std::vector<int>{16, 16, 16}));
+  const std::unique_ptr<KController> controller = make("k_rule: 'norm'");
+  in.round = 1;
+  sequence(*controller, in, 200);
+  EXPECT_EQ(controller->k(), 2);
+  in.round = 201;
+  in.noise *= 10;
+  int before = 2;
+  for (const int k : sequence(*controller, in, 200)) {
+    EXPECT_LE(k, 2 * before);
+    before = k;
+  }
+  EXPECT_EQ(before, 20);
+}
+
 TEST(KController, DecidesEveryIntervalOnly) {
   const std::unique_ptr<KController> controller = make("k_rule: 'norm' k_interval: 3 k: 8");
   KInputs in;

@@ -84,6 +84,32 @@ TEST(ShmTransport, MessagesAndPutsBothWays) {
   EXPECT_EQ(std::memcmp(seen, a.data(), a.bytes()), 0);
 }
 
+// What was shared stays readable and writable whatever becomes of its owner.
+TEST(ShmTransport, SharedMemoryOutlivesItsOwner) {
+  ShmPair pair;
+  ASSERT_TRUE(pair.up);
+  ASSERT_TRUE(pair.second->capabilities().shares_peer_memory);
+  auto memory = std::make_unique<SharedMemory>(1 << 16, "test lent");
+  auto region = pair.first->register_memory(block_of(*memory));
+  const std::shared_ptr<std::byte> seen = pair.second->share_peer_memory(0, region->remote());
+  ASSERT_NE(seen, nullptr);
+  seen.get()[9] = std::byte{5};
+  EXPECT_EQ(memory->data()[9], std::byte{5});
+  RemoteRegion later = region->remote();
+  ++later.bytes;
+  EXPECT_EQ(pair.second->share_peer_memory(0, later), nullptr);
+  region.reset();
+  memory.reset();
+  pair.first.reset();
+  ASSERT_TRUE(wait_until([&] {
+    pair.second->poll(pair.at_second);
+    return !pair.at_second.lost.empty();
+  }));
+  pair.second.reset();
+  EXPECT_EQ(seen.get()[9], std::byte{5});
+  seen.get()[9] = std::byte{6};
+}
+
 TEST(ShmTransport, BusyUntilUpAndWhenFull) {
   const auto lonely = make_shm(shm_config(0, 2));
   EXPECT_EQ(lonely->send(1, bytes_of("x")), Post::kBusy);

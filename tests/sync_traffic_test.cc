@@ -7,6 +7,7 @@
 //   server   N times its slice of the weights, one put each
 //   lead     N messages (answers), S - 1 commands, S - 1 norms
 // The other servers, which are not counted here, put their slices likewise.
+// Over shm with one server nothing is put: gradients and weights are used where they lie.
 // ctest: labels=unit,core timeout=120
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ class SyncTrafficTest : public SolverTest {
     size_t floats = 0;
   };
 
-  Seen train(SyncRun run, const std::string& comm) {
+  Seen train(SyncRun run, const std::string& comm, const std::string& body = kMiddle) {
     std::vector<std::array<Traffic, 2>> at(run.servers + run.workers);
     run.with_communicator = [&at](Rank rank, TestRun& test, Communicator& link) {
       test.seen.after_iteration = [&at, rank, &link, count = int64_t{0}](int64_t) mutable {
@@ -48,10 +49,10 @@ class SyncTrafficTest : public SolverTest {
       };
     };
     const std::string text =
-        solver_text(net(kMiddle), fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: 20 "
-                                              "random_seed: 5 {} sync_param {{ model: 'bsp' "
-                                              "servers: {} }} comm_param {{ {} }}",
-                                              kNoSnapshot, run.servers, comm));
+        solver_text(net(body), fmt::format("base_lr: 0.05 momentum: 0.9 max_iter: 20 "
+                                           "random_seed: 5 {} sync_param {{ model: 'bsp' "
+                                           "servers: {} }} comm_param {{ {} }}",
+                                           kNoSnapshot, run.servers, comm));
     const std::vector<SyncRank> ranks = run_sync(text, run, options_);
     Seen out;
     for (const SyncRank& r : ranks) EXPECT_EQ(r.error, "");
@@ -65,6 +66,8 @@ class SyncTrafficTest : public SolverTest {
     Net& trained = ranks[0].run->solver->train_net();
     out.floats = ranks[0].run->solver->gradient_floats();
     out.weights.assign(trained.parameter_arena().begin(), trained.parameter_arena().end());
+    const std::span<const float> buffers = trained.buffer_arena();
+    out.weights.insert(out.weights.end(), buffers.begin(), buffers.end());
     layers_ = layer_floats(trained);
     return out;
   }
@@ -109,6 +112,12 @@ class SyncTrafficTest : public SolverTest {
       "layer { name: 'c' type: 'InnerProduct' bottom: 'b' top: 'c' "
       "inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }\n"
       "layer { name: 'loss2' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'loss2' }\n";
+  static inline const std::string kNorm =
+      kMiddle +
+      "layer { name: 'norm' type: 'BatchNorm' bottom: 'a' top: 'norm' }\n"
+      "layer { name: 'd' type: 'InnerProduct' bottom: 'norm' top: 'd' "
+      "inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'loss3' type: 'SoftmaxWithLoss' bottom: 'd' bottom: 'label' top: 'loss3' }\n";
   std::vector<size_t> layers_;
 };
 
@@ -118,7 +127,7 @@ TEST_F(SyncTrafficTest, OneServer) {
       SCOPED_TRACE(fmt::format("{}, buckets of {}", transport, bucket));
       SyncRun run;
       run.transport = transport;
-      const Seen seen = train(run, fmt::format("bucket_bytes: {}", bucket));
+      const Seen seen = train(run, fmt::format("in_place: false bucket_bytes: {}", bucket));
       const uint64_t bytes = seen.floats * sizeof(float);
       EXPECT_EQ(seen.by_rank[0], (Traffic{2, 2 * bytes, 2}));
       const Traffic worker{buckets(layers_, bucket), bytes, 1};
@@ -131,6 +140,23 @@ TEST_F(SyncTrafficTest, OneServer) {
   EXPECT_EQ(buckets(layers_, 1UL << 30), 1u);
   EXPECT_GT(buckets(layers_, 400), 1u);
   EXPECT_LT(buckets(layers_, 400), layers_.size());
+}
+
+// Header, answer, and not a byte of a net; the weights are the same bits.
+TEST_F(SyncTrafficTest, OneServerWhoseMemoryIsSeen) {
+  SyncRun run;
+  run.transport = "shm";
+  run.workers = 3;
+  const Seen copied = train(run, "in_place: false"), seen = train(run, "");
+  EXPECT_EQ(seen.by_rank[0], (Traffic{0, 0, 3}));
+  for (int w = 1; w <= 3; ++w) EXPECT_EQ(seen.by_rank[w], (Traffic{0, 0, 1}));
+  EXPECT_EQ(seen.weights, copied.weights);
+  EXPECT_GT(copied.by_rank[1].bytes, 0u);
+  const Seen norm_copied = train(run, "in_place: false", kNorm), norm = train(run, "", kNorm);
+  EXPECT_EQ(norm.weights, norm_copied.weights);
+  EXPECT_EQ(norm.by_rank[1], (Traffic{0, 0, 1}));
+  run.servers = 2;  // slices of the weights lie apart
+  EXPECT_GT(train(run, "").by_rank.back().bytes, 0u);
 }
 
 TEST_F(SyncTrafficTest, SeveralServers) {

@@ -196,7 +196,7 @@ Post Shm::put(Rank peer, const Put& put) {
     return answer;
   }
   if (put.bytes > 0) {
-    const SharedMemory* there = find_region(*link, put.to);
+    const std::shared_ptr<SharedMemory> there = find_region(*link, put.to);
     if (there == nullptr) return link->ended() ? Post::kPeerLost : busy();
     std::byte* to = there->data() + put.to_offset;
     const std::byte* from = put.from->data() + put.from_offset;
@@ -215,10 +215,15 @@ Post Shm::put(Rank peer, const Put& put) {
 }
 
 const std::byte* Shm::peer_memory(Rank peer, const RemoteRegion& region) {
+  return share_peer_memory(peer, region).get();
+}
+
+std::shared_ptr<std::byte> Shm::share_peer_memory(Rank peer, const RemoteRegion& region) {
   ShmLink* link = links_[peer].get();
   if (link == nullptr || !link->up()) return nullptr;
-  const SharedMemory* there = find_region(*link, region);
-  return there == nullptr ? nullptr : there->data();
+  std::shared_ptr<SharedMemory> there = find_region(*link, region);
+  std::byte* data = there == nullptr ? nullptr : there->data();
+  return {std::move(there), data};
 }
 
 Post Shm::busy() {
@@ -239,8 +244,8 @@ Post Shm::ready(Rank peer, ShmLink* link, size_t payload) {
 }
 
 // A key that is not here yet was sent before this rank could learn it, or soon will be.
-const SharedMemory* Shm::find_region(ShmLink& link, const RemoteRegion& wanted) {
-  const SharedMemory* there = link.region(wanted.key);
+std::shared_ptr<SharedMemory> Shm::find_region(ShmLink& link, const RemoteRegion& wanted) {
+  std::shared_ptr<SharedMemory> there = link.region(wanted.key);
   if (there == nullptr) {
     ++counters_.system_calls;
     link.read_socket();
@@ -264,7 +269,7 @@ void Shm::ring(ShmLink& link) {
 Capabilities Shm::capabilities() const {
   Capabilities c;
   c.needs_shared_memory = true;
-  c.maps_peer_memory = true;
+  c.maps_peer_memory = c.shares_peer_memory = true;
   c.outstanding_puts = self_.ring_bytes / kShmCell;
   return c;
 }

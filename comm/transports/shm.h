@@ -61,6 +61,7 @@ class Shm : public Transport {
   int event_fd() const override { return self_.epoll.get(); }
   void arm() override;
   const std::byte* peer_memory(Rank peer, const RemoteRegion& region) override;
+  std::shared_ptr<std::byte> share_peer_memory(Rank peer, const RemoteRegion& region) override;
 
   Capabilities capabilities() const override;
   TransportCounters counters() const override { return counters_; }
@@ -73,7 +74,7 @@ class Shm : public Transport {
   // Sending (shm.cc).
   Post busy();
   Post ready(Rank peer, ShmLink* link, size_t payload);
-  const SharedMemory* find_region(ShmLink& link, const RemoteRegion& wanted);
+  std::shared_ptr<SharedMemory> find_region(ShmLink& link, const RemoteRegion& wanted);
   void ring(ShmLink& link);
 
   // Polling (shm_poll.cc).

@@ -164,9 +164,10 @@ void ShmLink::take_region(ShmReceived& received) {
   if (p.key <= last_announced_ || !received.files[0]) return end("a region of it makes no sense");
   last_announced_ = p.key;
   try {
-    const auto [it, added] =
-        regions_.emplace(p.key, SharedMemory::from_fd(received.files[0].take(), p.value));
-    populate(it->second);
+    const auto [it, added] = regions_.emplace(
+        p.key,
+        std::make_shared<SharedMemory>(SharedMemory::from_fd(received.files[0].take(), p.value)));
+    populate(*it->second);
   } catch (const Error& error) {
     end(error.what());
   }
@@ -215,9 +216,9 @@ void ShmLink::close() {
 
 bool ShmLink::ring_bell() const { return eventfd_write(bell_.get(), 1) == 0; }
 
-const SharedMemory* ShmLink::region(uint64_t key) const {
+std::shared_ptr<SharedMemory> ShmLink::region(uint64_t key) const {
   const auto it = regions_.find(key);
-  return it == regions_.end() ? nullptr : &it->second;
+  return it == regions_.end() ? nullptr : it->second;
 }
 
 bool ShmLink::key_is_false(uint64_t key) const {

@@ -53,7 +53,7 @@ class ShmLink {
   bool ring_bell() const;
 
   // The mapped region, or nullptr; then `key_is_false` tells whether it can still come.
-  const SharedMemory* region(uint64_t key) const;
+  std::shared_ptr<SharedMemory> region(uint64_t key) const;
   bool key_is_false(uint64_t key) const;
 
   Rank peer() const { return peer_; }
@@ -92,7 +92,7 @@ class ShmLink {
   ShmInbox inbox_;
   std::unique_ptr<ShmOutbox> outbox_;
   ShmFd socket_, bell_, process_;
-  std::map<uint64_t, SharedMemory> regions_;
+  std::map<uint64_t, std::shared_ptr<SharedMemory>> regions_;
   uint64_t last_announced_ = 0;
   std::deque<ShmPacket> unsent_;
   bool waits_to_write_ = false;

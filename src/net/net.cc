@@ -198,6 +198,12 @@ void Net::move_gradients(std::span<float> memory, std::shared_ptr<void> owner) {
   parameter_diff_->move_to(memory, std::move(owner));
 }
 
+void Net::use_gradients(std::span<float> memory, const std::shared_ptr<void>& owner) {
+  KINET_CHECK(memory.size() == parameter_floats_, "net '{}' has {} gradients, not {}", name(),
+              parameter_floats_, memory.size());
+  parameter_diff_->change_to(memory, owner);
+}
+
 void Net::use_parameters(std::span<float> parameters, std::span<float> buffers,
                          const std::shared_ptr<void>& owner) {
   KINET_CHECK(parameters.size() == parameter_floats_ && buffers.size() == buffer_floats_,

@@ -105,6 +105,8 @@ class Net {
   std::span<float> buffer_arena();
   // Puts the gradients into memory of others (Buffer::move_to): where a communicator can send them.
   void move_gradients(std::span<float> memory, std::shared_ptr<void> owner);
+  // Gradients lie in memory of others from now on (Buffer::change_to): zero_gradients() first.
+  void use_gradients(std::span<float> memory, const std::shared_ptr<void>& owner);
   // Parameters and buffers are those that lie in memory of others from now on, laid out like the
   // arenas (Buffer::change_to): weights that were received. Test nets bound to this one follow.
   void use_parameters(std::span<float> parameters, std::span<float> buffers,

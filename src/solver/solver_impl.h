@@ -127,8 +127,8 @@ struct Solver::Impl {
   void become_worker(Communicator& communicator);
   FinishRecord work(SolverControl& control);
   class Hook;
-  void compute_for(const AnswerMessage& answer);
-  Outcome outcome(const AnswerMessage& answer) const;
+  void compute_for(const WorkerLink::Order& order);
+  Outcome outcome() const;
   bool pass_for(Hook& hook);
   void send_push(const AnswerMessage& answer, const Hook& hook, double begin);
   void send_encoded(const AnswerMessage& answer, bool finite);
@@ -137,7 +137,7 @@ struct Solver::Impl {
   bool rule_steps(Hook& hook);
   bool rule_step(int64_t number);
   void push_rule();
-  void test_for(const TestTaskMessage& task);
+  void test_for(const WorkerLink::Order& order);
   void tell_wishes(SolverControl& control);
   void go_to_batch(int64_t batch);
 

@@ -47,6 +47,7 @@ void Solver::Impl::become_worker(Communicator& communicator) {
   if (!comm_params.get_bool("packed")) layout.cut_at(segments);
   WorkerLinkOptions link_options;
   link_options.timeout = comm_params.get_double("wait_timeout");
+  const bool in_place = comm_params.get_bool("in_place") && layout.cuts.empty();
   link_options.bucket_bytes =
       layout.cuts.empty() ? static_cast<size_t>(comm_params.get_int("bucket_bytes")) : 0;
   overlap = comm_params.get_bool("overlap");
@@ -59,6 +60,9 @@ void Solver::Impl::become_worker(Communicator& communicator) {
   setup.iter_size = settings.iter_size;
   worker_rule = make_sync_model(sync, {options.workers, momentum(), type})->make_worker_rule();
   build_compressor(layout, setup, link_options);
+  link_options.lend_slots = in_place && compressor == nullptr;
+  // A rule's steps and a search's trials write into the weights.
+  link_options.lend_weights = in_place && worker_rule == nullptr && lr_search == nullptr;
   link = std::make_unique<WorkerLink>(communicator, layout, link_options);
   if (worker_rule == nullptr) {
     train->move_gradients(link->gradients(), link->owner());
@@ -94,8 +98,8 @@ FinishRecord Solver::Impl::work(SolverControl& control) {
     const WorkerLink::Order order = link->wait([&] { return wanted(control, told); });
     if (order.kind == Kind::kStop) break;
     tell_wishes(control);
-    if (order.kind == Kind::kTest) test_for(order.test);
-    if (order.kind == Kind::kCompute) compute_for(order.answer);
+    if (order.kind == Kind::kTest) test_for(order);
+    if (order.kind == Kind::kCompute) compute_for(order);
   }
   link->say_bye();
   FinishRecord record;
@@ -123,13 +127,15 @@ void Solver::Impl::go_to_batch(int64_t batch) {
   worker_batch = batch;
 }
 
-void Solver::Impl::compute_for(const AnswerMessage& answer) {
+void Solver::Impl::compute_for(const WorkerLink::Order& order) {
+  const AnswerMessage& answer = order.answer;
   iteration = answer.iteration;
   rate = answer.learning_rate;
   note("computing the gradient");
   go_to_batch(answer.batch);
   link->wait_sent();
-  train->use_parameters(link->weights(answer.buffer), link->buffers(answer.buffer), link->owner());
+  train->use_parameters(order.weights, order.buffers, link->owner());
+  if (worker_rule == nullptr) train->use_gradients(link->gradients(), link->owner());
   const double begin = now();
   link->begin_push(answer);
   Hook hook(*link, overlap && worker_rule == nullptr && compressor == nullptr);
@@ -159,7 +165,7 @@ void Solver::Impl::send_push(const AnswerMessage& answer, const Hook& hook, doub
   const double parts = worker_rule != nullptr ? 1 : static_cast<double>(settings.iter_size);
   norm = gradient_norm(gradient, threads) / parts;
   header.steps = steps_done;
-  header.outcome = outcome(answer);
+  header.outcome = outcome();
   if (compressor != nullptr) {
     send_encoded(answer, header.outcome == Outcome::kGradient);
     norm = gradient_norm(gradient, threads) / parts;
@@ -183,7 +189,7 @@ void Solver::Impl::send_push(const AnswerMessage& answer, const Hook& hook, doub
 // a codec's memory: it is not encoded, and in its place go bytes that nobody will look at.
 void Solver::Impl::send_encoded(const AnswerMessage& answer, bool finite) {
   const std::span<float> gradient = link->gradients();
-  if (finite) compressor->prepare(link->weights(answer.buffer), gradient);
+  if (finite) compressor->prepare(train->parameter_arena(), gradient);
   for (int s = 0; s < options.servers; ++s) {
     const size_t bytes = compressor->bytes(s, answer.seq);
     if (finite) compressor->encode(s, answer.seq, gradient, link->encoded(s).first(bytes));
@@ -192,10 +198,10 @@ void Solver::Impl::send_encoded(const AnswerMessage& answer, bool finite) {
 }
 
 // Whose fault it is when the gradient is not finite: this worker's, or that of the weights it got.
-Outcome Solver::Impl::outcome(const AnswerMessage& answer) const {
+Outcome Solver::Impl::outcome() const {
   if (std::isfinite(loss) && std::isfinite(norm)) return Outcome::kGradient;
   if (worker_rule != nullptr) return Outcome::kNotFinite;  // the weights it got have moved since
-  const std::span<const float> weights = link->weights(answer.buffer);
+  const std::span<const float> weights = train->parameter_arena();
   const bool finite = vec().all_finite(static_cast<int64_t>(weights.size()), weights.data());
   return finite ? Outcome::kNotFinite : Outcome::kBadWeights;
 }
@@ -266,10 +272,10 @@ void Solver::Impl::push_rule() {
   worker_rule->push(train->parameter_arena(), train->gradient_arena(), link->gradients());
 }
 
-void Solver::Impl::test_for(const TestTaskMessage& task) {
+void Solver::Impl::test_for(const WorkerLink::Order& order) {
+  const TestTaskMessage& task = order.test;
   note("testing", true);
-  constexpr int kCopy = WorkerLink::kTestCopy;
-  train->use_parameters(link->weights(kCopy), link->buffers(kCopy), link->owner());
+  train->use_parameters(order.weights, order.buffers, link->owner());
   std::vector<double> sums;
   for (size_t i = 0; i < tests.size(); ++i) {
     const TestPlan plan{static_cast<int>(i), task.iteration, test_batches[i]};

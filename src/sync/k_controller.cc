@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kLeastChange = 0.1;  // of k, for rules that cannot say what they gain
 constexpr int kIterations = 2;        // between decisions, when the interval is left to kinet
+constexpr double kSettling = 8;       // iterations
 
 void append_inputs(const KInputs& in, KTerms& terms) {
   terms.insert(terms.end(), {{"live", in.live},
@@ -49,11 +50,16 @@ int KController::start(int live) {
   return k_ = within_limits(options_.start > 0 ? options_.start : live, live);
 }
 
+bool KController::settling() const {
+  return options_.start == 0 && options_.interval == 0 && iterations_ <= kSettling;
+}
+
 bool KController::due(const KInputs& inputs) const {
   if (inputs.live != live_ || decided_ < 0) return true;
   if (inputs.round <= decided_) return false;
   int64_t interval = options_.interval;
-  if (interval == 0) interval = std::max(1, kIterations * inputs.live / std::max(1, inputs.k));
+  const int iterations = settling() ? 1 : kIterations;
+  if (interval == 0) interval = std::max(1, iterations * inputs.live / std::max(1, inputs.k));
   return inputs.round - decided_ >= interval;
 }
 
@@ -63,6 +69,7 @@ int KController::steady(const KProposal& proposal, const KInputs& inputs) const 
   const bool worth = proposal.gain >= 0 ? proposal.gain >= options_.gain
                                         : std::abs(wanted - inputs.k) >= kLeastChange * inputs.k;
   if (!worth) return inputs.k;
+  if (settling()) return wanted;
   return std::clamp(wanted, (inputs.k + 1) / 2, 2 * inputs.k);
 }
 
@@ -74,6 +81,7 @@ KChoice KController::next(KInputs inputs) {
   if (inputs.round > observed_) {
     for (const NamedRule& rule : rules_) rule.rule->observe(inputs);
     observed_ = inputs.round;
+    iterations_ += static_cast<double>(k_) / std::max(1, inputs.live);
   }
   if (!due(inputs)) {
     out.terms = {{"live", inputs.live}};
@@ -103,10 +111,11 @@ bool KController::needs_product() const {
                      [](const NamedRule& rule) { return rule.rule->needs_product(); });
 }
 
-// [ k, live, observed, decided, then for each rule: numbers, state ... ]
+// [ k, live, observed, decided, iterations, then for each rule: numbers, state ... ]
 std::vector<double> KController::state() const {
   std::vector<double> out = {static_cast<double>(k_), static_cast<double>(live_),
-                             static_cast<double>(observed_), static_cast<double>(decided_)};
+                             static_cast<double>(observed_), static_cast<double>(decided_),
+                             iterations_};
   for (const NamedRule& rule : rules_) {
     const std::vector<double> state = rule.rule->state();
     out.push_back(static_cast<double>(state.size()));
@@ -117,7 +126,7 @@ std::vector<double> KController::state() const {
 
 void KController::restore(const std::vector<double>& state) {
   const char* const other = "the saved state of k does not belong to these rules (k_rule changed?)";
-  size_t at = 4;
+  size_t at = 5;
   std::vector<std::span<const double>> parts;
   for (size_t i = 0; i < rules_.size(); ++i) {
     KINET_CHECK(at < state.size(), "{}", other);
@@ -132,6 +141,7 @@ void KController::restore(const std::vector<double>& state) {
   live_ = static_cast<int>(state[1]);
   observed_ = static_cast<int64_t>(state[2]);
   decided_ = static_cast<int64_t>(state[3]);
+  iterations_ = state[4];
 }
 
 }  // namespace kinet

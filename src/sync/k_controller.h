@@ -6,6 +6,10 @@
 //   - hysteresis: a new k must promise a gain of at least `k_gain` over the present one, and a rule
 //     that cannot say what it gains must ask for a change of at least a tenth of k
 //   - at most half or twice the k in one decision
+// Where neither the first k nor the interval is given, the first eight iterations of a run are for
+// finding it: a decision after each, as far as the rule says. Where workers differ, a round of all
+// of them takes several times as long as one without the slow ones.
+//
 //   - k_min <= k <= k_max, as far as the live workers go
 // Rules that bring their own steps (fixed, sign) are followed exactly.
 //
@@ -66,12 +70,14 @@ class KController {
   bool due(const KInputs& inputs) const;
   int within_limits(int k, int live) const;
   int steady(const KProposal& proposal, const KInputs& inputs) const;
+  bool settling() const;
 
   KControllerOptions options_;
   std::vector<NamedRule> rules_;
   int k_ = 0;                             // 0: not started
   int live_ = 0;                          // at the last call
   int64_t observed_ = -1, decided_ = -1;  // rounds
+  double iterations_ = 0;                 // observed
 };
 
 // The fields for sync_param: k_rule, k, k_min ... and the constants of all rules.

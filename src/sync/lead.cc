@@ -163,6 +163,7 @@ void Lead::take(const Inbox& in) {
     case Kind::kGradient:
       if (!peer.computing || in.gradient.seq != books_[in.worker].next_seq) break;
       peer.header = in.gradient;
+      if (in.gradient.in_slot != 0) peer.complete = layout_.servers;
       take_gradient(in.worker);
       break;
     case Kind::kComplete:
@@ -172,6 +173,7 @@ void Lead::take(const Inbox& in) {
       break;
     case Kind::kTestSums:
       if (test_ && in.number == static_cast<uint32_t>(test_number_)) {
+        server_.take_back(in.worker, ServerRank::Loan::kTest);
         finish_share(in.worker, in.sums);
       }
       break;
@@ -253,6 +255,7 @@ void Lead::take_gradient(int worker) {
   const GradientMessage g = *peer.header;
   if (g.outcome != Outcome::kCancelled && peer.complete < layout_.servers) return;
   WorkerBook& book = books_[worker];
+  server_.take_back(worker, ServerRank::Loan::kAnswer);
   peer.header.reset();
   peer.computing = false;
   peer.buffer = g.buffer;
@@ -333,6 +336,7 @@ void Lead::start_test(int64_t iteration) {
   server_.execute(command);
   TestTaskMessage task{iteration, test_number_, 0, static_cast<int32_t>(test_->size())};
   for (const Share& share : *test_) {
+    task.weights = server_.lent(share.worker, ServerRank::Loan::kTest);
     comm_.send(layout_.rank_of(share.worker), kTestTaskKind, bytes_of(task));
     ++task.share;
   }

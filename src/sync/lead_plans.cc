@@ -56,7 +56,8 @@ void Lead::commit(const Plan& plan) {
   const double begin = comm_.now();
   const ServerRank::Result result = server_.execute(command);
   const double service = comm_.now() - begin;
-  for (const auto& [worker, message] : answers) {
+  for (auto& [worker, message] : answers) {
+    message.weights = server_.lent(worker, ServerRank::Loan::kAnswer);
     comm_.send(layout_.rank_of(worker), kAnswerKind, bytes_of(message));
   }
   for (const int worker : plan.cancel) {

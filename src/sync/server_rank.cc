@@ -81,10 +81,7 @@ ServerRank::ServerRank(Communicator& comm, const SyncLayout& layout, Shard& shar
       queue_(comm),
       workers_(layout.workers),
       norms_(layout.servers) {
-  for (WorkerPlace& w : workers_) {
-    w.slots = comm_.allocate(slot_floats_ * static_cast<size_t>(slots) * sizeof(float),
-                             "gradients of a worker");
-  }
+  for (WorkerPlace& w : workers_) w.slots = new_slots();
   comm_.on_message(kHelloKind, [this](Rank from, std::span<const std::byte> payload) {
     greet(from, read_message<HelloMessage>(payload));
   });
@@ -105,6 +102,11 @@ ServerRank::~ServerRank() {
   comm_.on_put(kPieceKind, nullptr);
 }
 
+std::unique_ptr<Region> ServerRank::new_slots() {
+  return comm_.allocate(slot_floats_ * static_cast<size_t>(slots_) * sizeof(float),
+                        "gradients of a worker");
+}
+
 void ServerRank::on_complete(std::function<void(int, uint32_t)> handler) {
   comm_.locked([&] { complete_ = std::move(handler); });
 }
@@ -119,14 +121,20 @@ void ServerRank::on_hello(std::function<void(int)> handler) {
   });
 }
 
-// A successor finds the place of the one before it, with what that one has pushed whole.
+// A successor finds the place of the one before it, with what that one has pushed whole; but that
+// one may still be there, stopped, and writing when it wakes up.
 void ServerRank::greet(Rank from, const HelloMessage& hello) {
   if (from < layout_.servers) return;
   const int worker = layout_.worker_of(from);
   WorkerPlace& place = workers_[worker];
-  queue_.forget(from);
+  forget(worker);
   place.weights = hello.memory;
-  ++place.life;
+  if (++place.life > 1) {
+    retired_.push_back(std::exchange(place.slots, new_slots()));
+    const std::span<float> old = retired_.back()->as<float>();
+    std::copy(old.begin(), old.end(), place.slots->as<float>().begin());
+  }
+  place.lend_weights = hello.lend_weights != 0 && layout_.servers == 1;
   place.seq_tag = kNoTag;
   place.bytes = 0;
   SlotsMessage reply;
@@ -134,11 +142,35 @@ void ServerRank::greet(Rank from, const HelloMessage& hello) {
   reply.begin = layout_.begin(comm_.rank());
   reply.end = layout_.end(comm_.rank());
   reply.slot_floats = slot_floats_;
+  reply.lend_slots = hello.lend_slots != 0 && layout_.servers == 1 && codec_ == nullptr ? 1 : 0;
+  reply.lend_weights = place.lend_weights ? 1 : 0;
   comm_.send(from, kSlotsKind, bytes_of(reply));
   if (hello_) hello_(worker);
 }
 
-void ServerRank::forget(int worker) { queue_.forget(layout_.rank_of(worker)); }
+void ServerRank::forget(int worker) {
+  queue_.forget(layout_.rank_of(worker));
+  for (const auto& p : publications_) {
+    std::erase_if(p->loans, [&](const auto& loan) { return loan.first == worker; });
+  }
+}
+
+RemoteRegion ServerRank::lent(int worker, Loan loan) {
+  RemoteRegion out;
+  comm_.locked([&] {
+    for (const auto& p : publications_) {
+      const auto it = std::find(p->loans.begin(), p->loans.end(), std::pair(worker, loan));
+      if (it != p->loans.end()) out = comm_.key_for(*p->region, layout_.rank_of(worker));
+    }
+  });
+  return out;
+}
+
+void ServerRank::take_back(int worker, Loan loan) {
+  comm_.locked([&] {
+    for (const auto& p : publications_) std::erase(p->loans, std::pair(worker, loan));
+  });
+}
 
 namespace {
 
@@ -170,7 +202,9 @@ uint64_t ServerRank::due_bytes(uint32_t tag) const {
 }
 
 float* ServerRank::slot(int worker, int index) const {
-  return workers_[worker].slots->as<float>().data() + static_cast<size_t>(index) * slot_floats_;
+  float* first = nullptr;
+  comm_.locked([&] { first = workers_[worker].slots->as<float>().data(); });
+  return first + static_cast<size_t>(index) * slot_floats_;
 }
 
 float* ServerRank::gradient(const CommandMember& member, size_t place) {
@@ -195,6 +229,9 @@ Command ServerRank::take_command() {
 }
 
 ServerRank::Result ServerRank::execute(const Command& command) {
+  std::vector<std::unique_ptr<Region>> unused;  // no pointer into them is held here
+  comm_.locked([&] { unused.swap(retired_); });
+  unused.clear();
   Result result;
   for (const int worker : command.resets) shard_.forget_momentum(worker);
   if (command.head.applies != 0) {
@@ -270,16 +307,18 @@ void ServerRank::merge(const Command& command) {
 
 ServerRank::Publication& ServerRank::free_publication() {
   for (const auto& p : publications_) {
-    const bool free = std::all_of(p->puts.begin(), p->puts.end(), [&](const auto& put) {
-      return queue_.done(put.first, put.second);
-    });
+    bool free = std::all_of(p->puts.begin(), p->puts.end(),
+                            [&](const auto& put) { return queue_.done(put.first, put.second); });
+    comm_.locked([&] { free &= p->loans.empty(); });
     if (!free) continue;
     p->puts.clear();
     return *p;
   }
-  publications_.push_back(std::make_unique<Publication>());
-  publications_.back()->region = comm_.allocate(copy_floats_ * sizeof(float), "weights to send");
-  return *publications_.back();
+  auto made = std::make_unique<Publication>();
+  made->region = comm_.allocate(copy_floats_ * sizeof(float), "weights to send");
+  Publication& out = *made;
+  comm_.locked([&] { publications_.push_back(std::move(made)); });
+  return out;
 }
 
 bool ServerRank::idle() const {
@@ -301,7 +340,7 @@ void ServerRank::publish(const Command& command) {
     shard_.publish({place_of(*answer), slice_});
     buffers_to(place_of(*answer));
     for (const CommandAnswer& a : command.answers) {
-      put_copy(*answer, a.to, a.buffer, kWeightsKind, command.head.round);
+      send_copy(*answer, a.to, a.buffer, Loan::kAnswer, command.head.round);
       shard_.sent(a.to.worker, {place_of(*answer), slice_});
     }
   }
@@ -313,27 +352,30 @@ void ServerRank::publish(const Command& command) {
     buffers_to(place_of(*answer));
   }
   for (const CommandPeer& to : command.tests) {
-    put_copy(*answer, to, kTestCopy, kTestWeightsKind, command.head.round);
+    send_copy(*answer, to, kTestCopy, Loan::kTest, command.head.round);
   }
 }
 
-// Nothing is put to the successor of the worker that was meant.
-void ServerRank::put_copy(Publication& from, const CommandPeer& to, int buffer, uint8_t kind,
-                          int64_t version) {
+// Nothing is lent or put to the successor of the worker that was meant.
+void ServerRank::send_copy(Publication& from, const CommandPeer& to, int buffer, Loan loan,
+                           int64_t version) {
   const Rank peer = layout_.rank_of(to.worker);
   RemoteRegion weights;
-  bool meant = false;
+  bool meant = false, lend = false;
   comm_.locked([&] {
-    weights = workers_[to.worker].weights;
-    meant = workers_[to.worker].life == to.life;
+    const WorkerPlace& place = workers_[to.worker];
+    weights = place.weights;
+    meant = place.life == to.life;
+    lend = meant && place.lend_weights && comm_.state(peer) == PeerState::kAlive;
+    if (lend) from.loans.emplace_back(to.worker, loan);
   });
-  if (!meant) return;
+  if (!meant || lend) return;
   const size_t copy = static_cast<size_t>(1 + buffer) * layout_.copy_floats();
   const size_t begin = layout_.begin(comm_.rank()), end = begin + slice_;
   RegionPut put;
   put.from = from.region.get();
   put.to = weights;
-  put.kind = kind;
+  put.kind = loan == Loan::kAnswer ? kWeightsKind : kTestWeightsKind;
   put.tag = put_tag(version);
   uint64_t ticket = 0;
   for (const auto& [first, last] : layout_.pieces(begin, end)) {

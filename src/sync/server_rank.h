@@ -8,7 +8,12 @@
 //   a publication       [ slice of the weights | buffers ]
 //   of a worker         gradients [ P | B ], then weights 3 x [ P | B ]
 // A publication is a copy of the weights of one version. It is reused when the last put from it has
-// left; as a worker has one answer and one test outstanding at most, there are few.
+// left and the last worker that reads it where it lies has given it back, with its gradient or its
+// test results; as a worker has one answer and one test outstanding at most, there are few.
+// Loans: a worker that sees this server's memory, and has no other server, computes its gradients
+// in its slots and trains on the publication itself; then nothing is copied between the two. The
+// slots of a lost worker stay mapped in its process: its successor gets new ones, with what was
+// pushed whole.
 // A gradient is complete when all its bytes are there: puts may arrive in any order.
 //
 // Thread safety: one thread calls; handlers only note what came.
@@ -73,6 +78,12 @@ class ServerRank {
   void on_hello(std::function<void(int worker)> handler);
   void forget(int worker);  // under the lock: it is lost
 
+  // What a worker reads where it is published: what it computes at, and what it tests.
+  enum class Loan { kAnswer, kTest };
+  // Where; of no bytes: nothing, it was put.
+  RemoteRegion lent(int worker, Loan loan);
+  void take_back(int worker, Loan loan);
+
   struct Result {
     bool mean_known = false;  // of the round, over all slices:
     double mean_squared = 0;
@@ -98,14 +109,17 @@ class ServerRank {
     uint32_t seq_tag = kNoTag;
     uint64_t bytes = 0;  // of the gradient that is arriving
     uint32_t life = 0;   // how often a worker of this number has said hello
+    bool lend_weights = false;
   };
   struct Publication {
     std::unique_ptr<Region> region;
     std::vector<std::pair<Rank, uint64_t>> puts;
+    std::vector<std::pair<int, Loan>> loans;  // by worker; under the lock
   };
   void greet(Rank from, const HelloMessage& hello);
   void arrived(Rank from, uint32_t tag, uint64_t bytes);
   uint64_t due_bytes(uint32_t tag) const;  // of a whole gradient
+  std::unique_ptr<Region> new_slots();
   float* slot(int worker, int index) const;
   // Of a member, decoded when need be; `place` of the scratch memory is its own.
   float* gradient(const CommandMember& member, size_t place);
@@ -113,8 +127,7 @@ class ServerRank {
   void merge(const Command& command);
   void publish(const Command& command);
   Publication& free_publication();
-  void put_copy(Publication& from, const CommandPeer& to, int buffer, uint8_t kind,
-                int64_t version);
+  void send_copy(Publication& from, const CommandPeer& to, int buffer, Loan loan, int64_t version);
 
   Communicator& comm_;
   const SyncLayout layout_;
@@ -128,6 +141,7 @@ class ServerRank {
   std::vector<std::vector<float>> decoded_;  // of the round's members
   PutQueue queue_;
   std::vector<WorkerPlace> workers_;
+  std::vector<std::unique_ptr<Region>> retired_;  // slots of lost workers; under the lock
   std::vector<std::unique_ptr<Publication>> publications_;
   std::function<void(int, uint32_t)> complete_;
   std::function<void(int)> hello_;

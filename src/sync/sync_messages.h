@@ -3,11 +3,12 @@
 //
 //   worker -> every server   kHello     where its weights are to be put
 //   server -> worker         kSlots     where its gradients are to be put
-//   worker -> every server   kPiece     (puts) its gradient, in one piece or several
+//   worker -> every server   kPiece     (puts) its gradient, in one piece or several; none when
+//                                       it was computed where it belongs
 //   worker -> lead           kGradient  that the whole of it is on its way, and what it is
 //   server -> lead           kComplete  that a slice of it has arrived whole
 //   lead -> other servers    kCommand   a plan to carry out
-//   server -> worker         kWeights   (puts) the new weights
+//   server -> worker         kWeights   (puts) the new weights; none when they are lent
 //   lead -> worker           kAnswer    what they are, and what to compute next
 // and beside these: kCancel, tests (kTestWeights, kTestTask, kTestSums), kWish, kStop and kBye,
 // kNorms between servers, and kState (puts), the slices of the other servers for the lead.
@@ -54,12 +55,15 @@ inline uint32_t put_tag(int64_t number) {
 struct HelloMessage {
   uint64_t floats = 0, buffers = 0;  // of the worker's net: they have to be the server's
   RemoteRegion memory;               // gradients, then three copies of weights (worker_link.h)
+  uint8_t lend_slots = 0;            // it would compute its gradients in the server's slots
+  uint8_t lend_weights = 0;          // it would read the weights where they are published
 };
 
 struct SlotsMessage {
   RemoteRegion region;
   uint64_t begin = 0, end = 0;  // of the server's slice, in floats
   uint64_t slot_floats = 0;
+  uint8_t lend_slots = 0, lend_weights = 0;  // it shall
 };
 
 // Numbers of a learning-rate search's state: LrSearchState has so many.
@@ -79,6 +83,7 @@ struct GradientMessage {
   SearchWords search{};  // state of the worker's learning-rate search, for snapshots
   int32_t buffer = 0;    // the copy of the weights that may be written next
   Outcome outcome = Outcome::kGradient;
+  uint8_t in_slot = 0;  // it lies in its slot already: there are no pieces to come
 };
 
 struct CompleteMessage {
@@ -94,11 +99,13 @@ struct AnswerMessage {
   int64_t steps = 1;
   double learning_rate = 0;
   int32_t buffer = 0, slot = 0, k = 0;
+  RemoteRegion weights{};  // where they are published; of no bytes: they were put
 };
 
 struct TestTaskMessage {
   int64_t iteration = 0;
   int32_t number = 0, share = 0, shares = 1;
+  RemoteRegion weights{};  // as in AnswerMessage
 };
 
 struct WishMessage {

@@ -19,6 +19,8 @@ WorkerLink::WorkerLink(Communicator& comm, const SyncLayout& layout,
     for (int s = 0; s < layout.servers; ++s) floats += encoded_floats(s);
   }
   memory_ = std::make_shared<SharedMemory>(floats * sizeof(float), "kinet worker");
+  lent_.memory = memory_;
+  owner_ = memory_;
   region_ = comm_.adopt({memory_->data(), memory_->bytes(), memory_->fd()});
   listen();
 }
@@ -54,13 +56,15 @@ void WorkerLink::listen() {
   });
 }
 
+// In a slot the buffers follow the slice in the same way.
 std::span<float> WorkerLink::gradients() const {
-  return {reinterpret_cast<float*>(memory_->data()), layout_.floats};
+  if (lent_.slots == nullptr) return {reinterpret_cast<float*>(memory_->data()), layout_.floats};
+  const size_t offset = static_cast<size_t>(current_.slot) * slots_[0]->slot_floats;
+  return {reinterpret_cast<float*>(lent_.slots.get()) + offset, layout_.floats};
 }
 
 std::span<float> WorkerLink::pushed_buffers() const {
-  return {reinterpret_cast<float*>(memory_->data()) + SyncLayout::padded(layout_.floats),
-          layout_.buffers};
+  return {gradients().data() + SyncLayout::padded(layout_.floats), layout_.buffers};
 }
 
 std::span<float> WorkerLink::weights(int copy) const {
@@ -89,17 +93,38 @@ void WorkerLink::join() {
     hello.floats = layout_.floats;
     hello.buffers = layout_.buffers;
     hello.memory = comm_.key_for(*region_, server);
+    const bool shares = comm_.capabilities(server).shares_peer_memory;
+    hello.lend_slots = options_.lend_slots && shares ? 1 : 0;
+    hello.lend_weights = options_.lend_weights && shares ? 1 : 0;
     comm_.send(server, kHelloKind, bytes_of(hello));
     comm_.wait_until(
         [&] { return slots_[server].has_value() || comm_.state(server) != PeerState::kAlive; },
         options_.timeout, fmt::format("server {} to answer", server));
     if (!slots_[server]) fail_runtime("a server is lost: {}", comm_.first_loss());
   }
+  if (slots_[0]->lend_slots == 0) return;
+  comm_.wait_until(
+      [this] {
+        lent_.slots = comm_.share_peer_memory(0, slots_[0]->region);
+        return lent_.slots != nullptr || comm_.state(0) != PeerState::kAlive;
+      },
+      options_.timeout, "the memory of server 0");
+  if (lent_.slots == nullptr) fail_runtime("a server is lost: {}", comm_.first_loss());
 }
 
-// Under the lock.
-bool WorkerLink::weights_ready() const {
-  return answer_ && weight_bytes_ == (layout_.floats + layout_.buffers) * sizeof(float);
+float* WorkerLink::arrived(const RemoteRegion& region, uint64_t put, int copy) {
+  if (slots_[0]->lend_weights == 0) {
+    const bool whole = put == (layout_.floats + layout_.buffers) * sizeof(float);
+    return whole ? weights(copy).data() : nullptr;
+  }
+  if (region.bytes == 0) return nullptr;  // it was meant for the worker before this one
+  std::shared_ptr<std::byte> there = comm_.share_peer_memory(0, region);
+  if (there == nullptr) return nullptr;
+  lent_.weights = std::move(there);
+  auto* published = reinterpret_cast<float*>(lent_.weights.get());
+  std::copy_n(published + SyncLayout::padded(layout_.floats), layout_.buffers,
+              buffers(copy).data());
+  return published;
 }
 
 // Under the lock.
@@ -117,7 +142,6 @@ std::string WorkerLink::lost_server() const {
 }
 
 WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
-  const uint64_t test_size = (layout_.floats + layout_.buffers) * sizeof(float);
   Order order;
   std::string lost;
   const double begin = comm_.now();
@@ -127,13 +151,18 @@ WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
       order.kind = Kind::kStop;
     } else if (lost = lost_server(); !lost.empty()) {
       return true;
-    } else if (test_ && test_bytes_ == test_size) {
+    } else if (float* tested = test_ ? arrived(test_->weights, test_bytes_, kTestCopy) : nullptr) {
       order.kind = Kind::kTest;
+      order.weights = {tested, layout_.floats};
+      order.buffers = buffers(kTestCopy);
       order.test = *test_;
       test_.reset();
       test_bytes_ = 0;
-    } else if (weights_ready()) {
+    } else if (float* at =
+                   answer_ ? arrived(answer_->weights, weight_bytes_, answer_->buffer) : nullptr) {
       order.kind = Kind::kCompute;
+      order.weights = {at, layout_.floats};
+      order.buffers = buffers(answer_->buffer);
       order.answer = current_ = *answer_;
       current_seq_ = answer_->seq;
       cancelled_ = false;
@@ -146,6 +175,7 @@ WorkerLink::Order WorkerLink::wait(const std::function<bool()>& interrupted) {
   };
   comm_.wait_until(look, options_.timeout, "new weights from the servers");
   waiting_ += comm_.now() - begin;
+  owner_ = std::make_shared<Lent>(lent_);
   if (lost.empty()) return order;
   // To a rank that was declared lost all others are gone; it hears why a moment later.
   comm_.sleep_until(comm_.now() + 1, [this] { return !comm_.declared_lost().empty(); });
@@ -164,7 +194,7 @@ void WorkerLink::begin_push(const AnswerMessage& answer) {
 
 // Backward goes from the last layer to the first, so pieces mostly come in descending order.
 void WorkerLink::push(size_t from, size_t to) {
-  if (from == to) return;
+  if (from == to || lent_.slots != nullptr) return;
   if (to == pending_from_ && pending_to_ > 0) {
     pending_from_ = from;
   } else {
@@ -213,7 +243,8 @@ void WorkerLink::post_to(int server, uint64_t from, uint64_t to_offset, uint64_t
 void WorkerLink::finish_push(GradientMessage header) {
   post(pending_from_, pending_to_);
   pending_from_ = pending_to_ = 0;
-  if (layout_.buffers > 0) {
+  header.in_slot = lent_.slots != nullptr ? 1 : 0;
+  if (layout_.buffers > 0 && header.in_slot == 0) {
     const size_t pushed = options_.encoded_bytes.empty()
                               ? SyncLayout::padded(layout_.end(0) - layout_.begin(0))
                               : encoded_floats(0);

@@ -7,6 +7,10 @@
 // The servers write only into the copy that this worker has granted: with its hello or its last
 // header. It changes over when the slices of all servers and the answer are there, so a copy never
 // mixes versions, and the one in use is never written.
+// Loans (server_rank.h): with one server, over a transport that shares memory, the gradient lies in
+// the server's slot, and the weights are read where they are published; of the copies only the
+// buffers are used, since a pass changes them. Whatever becomes of the server, what was lent stays
+// mapped as long as this worker holds it.
 //
 // Thread safety: one thread calls; handlers only note what came. cancelled() from any thread.
 #pragma once
@@ -32,6 +36,7 @@ struct WorkerLinkOptions {
   size_t bucket_bytes = 262144;  // gradients leave in pieces of at least that, the last one apart
   // Of encoded pushes, by server, the largest; empty: they are not encoded.
   std::vector<size_t> encoded_bytes;
+  bool lend_slots = false, lend_weights = false;  // where it can be
 };
 
 class WorkerLink {
@@ -40,11 +45,12 @@ class WorkerLink {
   ~WorkerLink();
 
   static constexpr int kCopies = 3, kTestCopy = 2;
-  std::span<float> gradients() const;        // P
-  std::span<float> pushed_buffers() const;   // B, beside the gradients
-  std::span<float> weights(int copy) const;  // P
-  std::span<float> buffers(int copy) const;  // B
-  std::shared_ptr<void> owner() const { return memory_; }
+  // Where the gradient of the last order belongs, P floats. Not the same for every order.
+  std::span<float> gradients() const;
+  std::span<float> pushed_buffers() const;                // B, beside the gradients
+  std::span<float> weights(int copy) const;               // P; of this worker's own
+  std::span<float> buffers(int copy) const;               // B
+  std::shared_ptr<void> owner() const { return owner_; }  // of gradients() and of the last order's
 
   // Says hello to all servers. Throws Error when one does not answer.
   void join();
@@ -53,6 +59,7 @@ class WorkerLink {
     enum class Kind { kCompute, kTest, kStop, kInterrupted } kind = Kind::kInterrupted;
     AnswerMessage answer;
     TestTaskMessage test;
+    std::span<float> weights, buffers;  // to compute at, or to test: P and B
   };
   // Until there is something to do. Throws a run-time Error when a server is lost.
   Order wait(const std::function<bool()>& interrupted);
@@ -93,13 +100,21 @@ class WorkerLink {
   void post(size_t from, size_t to);
   void post_to(int server, uint64_t from, uint64_t to_offset, uint64_t bytes);
   size_t encoded_floats(int server) const;  // padded
-  bool weights_ready() const;
+  // The weights of an answer or a test; they are here: `region` names what is lent, or `put` bytes
+  // have come. Null: not yet. Under the lock.
+  float* arrived(const RemoteRegion& region, uint64_t put, int copy);
   std::string lost_server() const;
 
   Communicator& comm_;
   const SyncLayout layout_;
   const WorkerLinkOptions options_;
   std::shared_ptr<SharedMemory> memory_;
+  struct Lent {
+    std::shared_ptr<std::byte> slots, weights;
+    std::shared_ptr<SharedMemory> memory;
+  };
+  Lent lent_;
+  std::shared_ptr<void> owner_;
   std::unique_ptr<Region> region_;
   PutQueue queue_;
   std::vector<std::optional<SlotsMessage>> slots_;  // by server

@@ -73,6 +73,7 @@ class MomentumKSync : public SyncModel {
 
   int k() const override { return std::clamp(controller_->k(), 1, std::max(1, live())); }
   bool wants_norms(int64_t round) const override {
+    if (round <= kEarlyInterval) return true;  // k is not chosen yet
     return round % (round < kEarlyRounds ? kEarlyInterval : kInterval) == 0;
   }
   bool wants_product() const override { return controller_->needs_product(); }
