@@ -123,9 +123,9 @@ TEST_F(CliErrors, AFolderWithARunIsNotWrittenOver) {
   EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), metrics);
 }
 
-TEST_F(CliErrors, GpuIsRefusedWithTheReason) {
-  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--gpu", "0"}),
-                  "no CUDA back-end in this build");
+TEST_F(CliErrors, AGpuThatIsNoneIsRefused) {
+  EXPECT_CONTAINS(error_of({"train", "solver.prototxt", "--gpu", "first"}),
+                  "--gpu first: 'auto', the number of a GPU");
 }
 
 TEST_F(CliErrors, CheckFindsALabelOutOfRange) {

@@ -43,8 +43,8 @@ TEST(SolverConfig, WhatMakesNoSense) {
                   "AdaGrad has no momentum");
   EXPECT_CONTAINS(errors(kNet + kRest + "momentum: 1"), "below 1");
   EXPECT_CONTAINS(errors(kNet + kRest + "iter_size: 0"), "iter_size must be at least 1");
-  EXPECT_CONTAINS(errors(kNet + kRest + "solver_mode: GPU"),
-                  "this build has no CUDA back-end\nhint: use solver_mode: CPU");
+  EXPECT_CONTAINS(errors(kNet + kRest + "solver_mode: GPU device_id: -1"),
+                  "device_id is the number of a GPU, from 0");
   EXPECT_CONTAINS(errors(kNet + kRest + "snapshot_format: HDF5"), "BINARYPROTO");
   EXPECT_CONTAINS(errors(kNet + kRest + "early_stop_param {}"), "set test_interval");
   EXPECT_CONTAINS(errors(kNet + kRest + "test_iter: 1 test_iter: 2 test_state {}"),

@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/cli/command.h"
+#include "src/cli/gpu_flag.h"
 #include "src/cli/image_input.h"
 #include "src/cli/load_weights.h"
 #include "src/cli/net_summary.h"
@@ -71,7 +72,6 @@ class Classify : public Command {
   }
 
   int run() override {
-    refuse_gpu(gpu_);
     require_net_file(net_, "classify");
     KINET_CHECK(!weights_.empty(),
                 "classify: --weights is required\nhint: 'kinet train' writes a "
@@ -88,6 +88,7 @@ class Classify : public Command {
     NetOptions options;
     options.state.phase = Phase::kTest;
     options.threads = resolve_threads(threads_);
+    options.device = open_gpu(gpu_);
     Net net(deploy, options);
     load_all_weights(weights_, net);
     classify(net, recipe_of(source), items);
@@ -127,6 +128,7 @@ class Classify : public Command {
       }
       net.forward(context);
       const Tensor& output = *net.tops(last).at(0);
+      output.data_buffer()->to_host();
       KINET_CHECK(output.shape().num() == shape[0], "the net's output {} is not one row an image",
                   output.shape().str());
       const int64_t classes = output.count() / shape[0];

@@ -1,4 +1,5 @@
-// kinet devices: what this machine computes with: processor, cores, vector kernels, BLAS, memory.
+// kinet devices: what this machine computes with: processor, cores, vector kernels, BLAS, memory,
+// GPUs.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include "src/cli/command.h"
 #include "src/math/blas.h"
 #include "src/math/vec.h"
+#include "src/net/device.h"
 
 namespace kinet {
 namespace {
@@ -51,8 +53,27 @@ class Devices : public Command {
     std::printf("kernels  %s\n", vector_sets().c_str());
     std::printf("BLAS     %s\n", blas_description().c_str());
     std::printf("memory   %s\n", human_bytes(memory_bytes()).c_str());
-    std::printf("GPU      none: this build has no CUDA back-end\n");
+    print_gpus();
     return 0;
+  }
+
+ private:
+  static void print_gpus() {
+    std::string why;
+    const DeviceBackend* backend = find_cuda_backend(&why);
+    if (backend == nullptr) {
+      std::printf("GPU      none: this build has no GPU back-end (%s)\n", why.c_str());
+      return;
+    }
+    const std::string problem = backend->problem();
+    if (!problem.empty()) {
+      std::printf("GPU      none: %s\n", problem.substr(0, problem.find('\n')).c_str());
+    }
+    for (const DeviceInfo& d : backend->devices()) {
+      std::printf("GPU %-4d %s, %s, %d multiprocessors, %s\n", d.id, d.name.c_str(),
+                  d.architecture.c_str(), d.multiprocessors, human_bytes(d.memory_bytes).c_str());
+    }
+    std::printf("%s     %s\n", "CUDA", (backend->name() + ": " + backend->versions()).c_str());
   }
 };
 KINET_REGISTER_COMMAND(Devices);

@@ -20,6 +20,8 @@ struct Finding {
 };
 
 std::vector<Finding> machine_findings();
+// Which GPUs can be used, or why none can (gpu_check.cc).
+Finding gpu_finding();
 
 // Every transport of the registry, by its own probe. Bad only when no transport joins processes of
 // this machine: then training with several workers is impossible.

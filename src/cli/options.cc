@@ -30,18 +30,6 @@ int resolve_threads(int threads) {
   return threads > 0 ? threads : std::clamp(cores, 1, kMaxThreads);
 }
 
-void add_gpu_flag(CLI::App& app, std::string& gpu) {
-  app.add_option("--gpu", gpu, "GPUs to use: not in this release, which has no CUDA back-end");
-}
-
-void refuse_gpu(const std::string& gpu) {
-  KINET_CHECK(
-      gpu.empty(),
-      "--gpu {}: no CUDA back-end in this build\nhint: leave --gpu out to compute on the CPU; "
-      "'kinet devices' tells what there is",
-      gpu);
-}
-
 void add_weights_flag(CLI::App& app, std::vector<std::string>& weights) {
   // Split here: CLI11 leaves empty names out, and takes the next argument when none is left.
   const auto take = [&weights](const std::vector<std::string>& given) {

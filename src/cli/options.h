@@ -17,10 +17,6 @@ void add_threads_flag(CLI::App& app, int& threads);
 // What --threads 0 stands for on this machine.
 int resolve_threads(int threads);
 
-// --gpu: known, and refused with the reason, since this build has no CUDA back-end.
-void add_gpu_flag(CLI::App& app, std::string& gpu);
-void refuse_gpu(const std::string& gpu);
-
 // --weights a.caffemodel,b.caffemodel (also several times).
 void add_weights_flag(CLI::App& app, std::vector<std::string>& weights);
 

@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/cli/command.h"
+#include "src/cli/gpu_flag.h"
 #include "src/cli/load_weights.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
@@ -40,7 +41,6 @@ class Test : public Command {
   }
 
   int run() override {
-    refuse_gpu(gpu_);
     require_file(file_, "test");
     KINET_CHECK(!weights_.empty(),
                 "test: --weights is required\nhint: 'kinet train' writes a "
@@ -50,11 +50,14 @@ class Test : public Command {
       NetState state;
       state.phase = Phase::kTest;
       const ParamNode root = load_net_file(file_);
+      device_ = open_gpu(gpu_);
       score(root, merge_state(root, state), 0);
       return 0;
     }
     const auto config = SolverConfig::load(file_);
     KINET_CHECK(config->test_net_count() > 0, "{}: the solver file has no test net", file_);
+    const Params solver = config->params();
+    device_ = open_gpu(gpu_, &solver);
     for (int i = 0; i < config->test_net_count(); ++i) {
       score(config->test_net(i), config->test_state(i), i);
     }
@@ -67,6 +70,7 @@ class Test : public Command {
     NetOptions options;
     options.state = state;
     options.threads = resolve_threads(threads_);
+    options.device = device_;
     Net net(root, options);
     for (const std::string& line : load_all_weights(weights_, net)) {
       std::printf("%s\n", line.c_str());
@@ -106,6 +110,7 @@ class Test : public Command {
   }
 
   std::string file_, gpu_;
+  std::shared_ptr<Device> device_;  // null: the CPU
   std::vector<std::string> weights_, stages_;
   int64_t iterations_ = 0;
   int threads_ = 0;

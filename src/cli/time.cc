@@ -17,6 +17,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/cli/command.h"
+#include "src/cli/gpu_flag.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/shape_flag.h"
@@ -159,7 +160,6 @@ class Time : public Command {
   }
 
   int run() override {
-    refuse_gpu(gpu_);
     require_net_file(net_, "time");
     const int threads = resolve_threads(threads_);
     ParamNode root = load_net_file(net_);
@@ -168,6 +168,7 @@ class Time : public Command {
     options.state.phase = phase_ == "TEST" ? Phase::kTest : Phase::kTrain;
     options.state = merge_state(root, options.state);
     options.threads = threads;
+    options.device = open_gpu(gpu_);
     Net net(root, options);
     const Measurement measured = Stopwatch(net, threads).measure(iterations_);
     const std::string text =
@@ -195,9 +196,8 @@ class Time : public Command {
                  has_backward ? gflops(2 * backward_macs(net, i), backward) : "",
                  data ? "data" : fmt::format("{:.1f} %", 100 * (forward + backward) / total)});
     }
-    std::string out =
-        fmt::format("{}: phase {}, {} threads, {}, {} passes after {} to warm up\n\n", net.name(),
-                    phase_, threads, blas_description(), iterations_, kWarmUp);
+    std::string out = fmt::format("{}: phase {}, {}, {} passes after {} to warm up\n\n", net.name(),
+                                  phase_, place(net, threads), iterations_, kWarmUp);
     out += table.str();
     out += "layers: medians of the passes; below: means, each of a whole pass\n\n";
     out += fmt::format("Average Forward pass: {:.3f} ms.\n", mean(m.forward));
@@ -206,6 +206,11 @@ class Time : public Command {
     out += fmt::format("Data layers: {:.3f} ms a pass, not in the lines above.\n", data_ms);
     return out + fmt::format("{} images/s without data, {} with.\n", images(net, pass),
                              images(net, pass + data_ms));
+  }
+
+  static std::string place(const Net& net, int threads) {
+    if (net.device() != nullptr) return net.device()->description();
+    return fmt::format("{} threads, {}", threads, blas_description());
   }
 
   static std::string images(const Net& net, double ms) {
@@ -218,6 +223,7 @@ class Time : public Command {
                                {"phase", phase_},
                                {"threads", threads},
                                {"blas", blas_description()},
+                               {"device", net.device() ? net.device()->description() : "CPU"},
                                {"iterations", iterations_},
                                {"batch", batch_of(net)},
                                {"forward_ms", mean(m.forward)},

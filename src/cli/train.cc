@@ -17,6 +17,7 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/console.h"
+#include "src/cli/gpu_flag.h"
 #include "src/cli/launch_flags.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
@@ -64,7 +65,6 @@ class Train : public Command {
 
   int run() override {
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads the lines may go away; the run goes on
-    refuse_gpu(gpu_);
     require_solver_file(solver_, "train");
     if (!options_.resume.empty()) require_file(options_.resume, "--resume");
     KINET_CHECK(
@@ -75,6 +75,9 @@ class Train : public Command {
     const RankIdentity me = resolve_launch(launch_);
     apply_sync_flag(sync_, options_);
     const auto config = SolverConfig::load(solver_, options_.set);
+    const Params fields = config->params();
+    gpu_choice_ = read_gpu_choice(gpu_, &fields);
+    check_gpu_choice(gpu_choice_);  // also where ranks are only started from here
     if (me.role == Role::kLauncher) {
       roles_ = roles_of_workers(*config, me.size);
       slow_.check(roles_.workers);
@@ -85,10 +88,17 @@ class Train : public Command {
     slow_.check(1);
     options_.threads = resolve_threads(threads_);
     check_replay(roles_, options_);
+    take_gpu(0);
     return train(config, nullptr);
   }
 
  private:
+  void take_gpu(int worker) {
+    OpenedGpu opened = open_gpu(gpu_choice_, worker);
+    options_.device = std::move(opened.device);
+    gpu_note_ = std::move(opened.note);
+  }
+
   int train_as_rank(const RankIdentity& me, const std::shared_ptr<const SolverConfig>& config) {
     RankSession session(join_as_rank(me, run_fingerprint(*config, options_)),
                         [this](const std::string& text) {
@@ -101,6 +111,7 @@ class Train : public Command {
                 asked, session.world().size, roles_.servers);
     slow_.check(roles_.workers);
     assign_role(roles_, session.world().rank, slow_, options_);
+    const int worker = worker_on_node(session.world(), roles_.servers);
     options_.threads = resolve_threads(threads_, me, session.world(), roles_.servers);
     if (launch_.restarts > 0) options_.successor_timeout = kSuccessorTimeout;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -108,6 +119,7 @@ class Train : public Command {
     if (options_.server >= 0) check_replay(roles_, options_);
     options_.clock_seed = std::stoull(session.share("seed", std::to_string(*options_.clock_seed)));
     try {
+      if (options_.server < 0) take_gpu(worker);
       return session.leader() ? train(config, &session) : work(config, session);
     } catch (const Error& error) {
       session.abort(error);
@@ -152,6 +164,7 @@ class Train : public Command {
     guard.keep();
     save_files(*config, solver, directory);
     if (!quiet_) print_head(console, solver, directory);
+    if (!gpu_note_.empty()) console.line("Device: " + gpu_note_);
     if (session == nullptr && config->params().has("sync_param") &&
         config->params().message("sync_param").get_string("model") != "bsp") {
       console.warning("a single process has nobody to wait for: sync_param is not used");
@@ -212,6 +225,7 @@ class Train : public Command {
     for (const std::string& assignment : options_.set) add_flag("--set", assignment, out);
     if (threads_ > 0) add_flag("--threads", std::to_string(threads_), out);
     out += launch_flags_text(launch_);
+    add_flag("--gpu", gpu_, out);
     add_flag("--slow", slow_.text, out);
     add_flag("--replay", options_.replay, out);
     // --sync is among the --set ones by now
@@ -242,7 +256,8 @@ class Train : public Command {
   SolverOptions options_;
   LaunchFlags launch_;
   SlowFlag slow_;
-  std::string sync_;
+  GpuChoice gpu_choice_;
+  std::string sync_, gpu_note_;
   SyncRoles roles_;
   int threads_ = 0;
   bool quiet_ = false;

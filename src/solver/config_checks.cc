@@ -106,10 +106,9 @@ class Checks {
   }
 
   void this_version() {
-    if (solver_.get_enum("solver_mode") == "GPU") {
-      error("solver_mode",
-            "this build has no CUDA back-end\nhint: use solver_mode: CPU, in the file or by --set "
-            "solver_mode=CPU");
+    if (solver_.get_int("device_id") < 0) {
+      error("device_id",
+            "device_id is the number of a GPU, from 0\nhint: 'kinet devices' lists them");
     }
     if (solver_.get_enum("snapshot_format") == "HDF5") {
       error("snapshot_format",

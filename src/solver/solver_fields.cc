@@ -89,8 +89,9 @@ std::vector<Field> snapshots() {
 }
 
 std::vector<Field> machine() {
-  return {enum_field("solver_mode", {{"CPU", 0}, {"GPU", 1}}, "CPU", "only CPU in this version"),
-          no_effect(int_field("device_id", "0", "which GPU")),
+  return {enum_field("solver_mode", {{"CPU", 0}, {"GPU", 1}}, "CPU",
+                     "what the nets run on; the flag --gpu wins"),
+          int_field("device_id", "0", "which GPU, with solver_mode: GPU"),
           wide(int_field("random_seed", "-1",
                          "seed of the run; negative: chosen by the clock, printed")),
           no_effect(bool_field("debug_info", "false", "Caffe prints means of every blob")),

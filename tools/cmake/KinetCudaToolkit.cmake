@@ -60,6 +60,8 @@ set_target_properties(kinet_cuda PROPERTIES
 target_compile_options(kinet_cuda PRIVATE
   -O3 -Xptxas=${KINET_CUDA_PTXAS_FLAGS}
   -Xcompiler=-Wall,-Wextra,-fno-gnu-unique,-fvisibility-inlines-hidden)
+# fmt takes its constexpr away under nvcc, and then does not compile as C++20.
+target_compile_definitions(kinet_cuda PRIVATE FMT_USE_CONSTEXPR=1)
 if(KINET_WERROR)
   target_compile_options(kinet_cuda PRIVATE -Werror=all-warnings -Xcompiler=-Werror)
 endif()

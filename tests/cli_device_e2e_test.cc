@@ -1,0 +1,157 @@
+// GPUs as the user of the program meets them: on the emulated device, and with the real back-end
+// where there is no driver.
+// ctest: labels=integration timeout=300
+#include <cstdlib>
+#include <regex>
+
+#include "tests/cli_fixture.h"
+
+namespace kinet {
+namespace {
+
+// What a train command prints of losses and scores.
+std::string figures_of(const std::string& log) {
+  static const std::regex kFigure(R"((Train|Test) net output #\d+: \S+ = ([\d.e+-]+))");
+  std::string out;
+  for (std::sregex_iterator m(log.begin(), log.end(), kFigure), end; m != end; ++m) {
+    out += fmt::format("{:.4f} ", std::stod((*m)[2]));
+  }
+  return out;
+}
+
+class CliDevice : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    setenv("KINET_CUDA_LIBRARY", "emulated", 1);
+  }
+  void TearDown() override { unsetenv("KINET_CUDA_LIBRARY"); }
+
+  ProcessResult train(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{"train", "solver.prototxt", "--threads", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return kinet(arguments);
+  }
+};
+
+TEST_F(CliDevice, TrainsTestsAndTimesThere) {
+  const ProcessResult cpu = train({"--out", "cpu"});
+  const ProcessResult gpu = train({"--out", "gpu", "--gpu", "0"});
+  ASSERT_EQ(gpu.status, 0) << gpu.err;
+  EXPECT_CONTAINS(gpu.out, "Device: GPU 0: ");
+  EXPECT_CONTAINS(gpu.out, "emulated on the CPU, as KINET_CUDA_LIBRARY says");
+  EXPECT_EQ(figures_of(gpu.out), figures_of(cpu.out));
+  EXPECT_NE(figures_of(gpu.out), "");
+
+  const std::vector<std::string> test{"test", "solver.prototxt", "--weights",
+                                      "gpu/solver_iter_3.caffemodel"};
+  const ProcessResult scored = kinet(test);
+  std::vector<std::string> there = test;
+  there.insert(there.end(), {"--gpu", "0"});
+  const ProcessResult scored_there = kinet(there);
+  EXPECT_EQ(scored_there.status, 0) << scored_there.err;
+  EXPECT_CONTAINS(scored_there.err, "kinet: GPU 0: ");
+  EXPECT_EQ(figures_of(scored_there.out), figures_of(scored.out));
+
+  const ProcessResult timed = kinet({"time", "net.prototxt", "--iterations", "2", "--gpu", "0"});
+  EXPECT_EQ(timed.status, 0) << timed.err;
+  EXPECT_CONTAINS(timed.out, "phase TRAIN, GPU 0: ");
+}
+
+TEST_F(CliDevice, TheSolverFileMayAskForIt) {
+  const ProcessResult gpu = train({"--out", "gpu", "--set", "solver_mode=GPU"});
+  ASSERT_EQ(gpu.status, 0) << gpu.err;
+  EXPECT_CONTAINS(gpu.out, "Device: GPU 0: ");
+  const ProcessResult none =
+      train({"--out", "none", "--set", "solver_mode=GPU", "--set", "device_id=4"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_CONTAINS(none.err, "there is no GPU 4: this machine has GPU 0 only");
+  EXPECT_FALSE(exists("none"));
+}
+
+TEST_F(CliDevice, WorkersShareTheGpusOfTheList) {
+  const std::vector<std::string> two{"--workers", "2"};
+  std::vector<std::string> cpu{"--out", "cpu"}, gpu{"--out", "gpu", "--gpu", "0,0"};
+  cpu.insert(cpu.end(), two.begin(), two.end());
+  gpu.insert(gpu.end(), two.begin(), two.end());
+  const ProcessResult on_cpu = train(cpu), on_gpu = train(gpu);
+  ASSERT_EQ(on_gpu.status, 0) << on_gpu.err;
+  EXPECT_EQ(figures_of(on_gpu.out), figures_of(on_cpu.out));
+}
+
+TEST_F(CliDevice, WorkersOfServersRunThere) {
+  const std::vector<std::string> rest{"--workers", "2", "--sync", "asgd", "--set", "max_iter=4"};
+  std::vector<std::string> gpu{"--out", "gpu", "--gpu", "auto"};
+  gpu.insert(gpu.end(), rest.begin(), rest.end());
+  const ProcessResult r = train(gpu);
+  ASSERT_EQ(r.status, 0) << r.out << r.err;
+  EXPECT_TRUE(exists("gpu/solver_iter_4.caffemodel"));
+}
+
+TEST_F(CliDevice, WhatIsNoChoiceIsRefused) {
+  for (const std::string flag : {"first", "-1", "0,", "0,x"}) {
+    const ProcessResult r = train({"--gpu=" + flag, "--out", "none"});
+    EXPECT_EQ(r.status, 2) << flag;
+    EXPECT_CONTAINS(r.err, "--gpu " + flag + ": 'auto', the number of a GPU, or numbers separated");
+  }
+  setenv("KINET_CUDA_LIBRARY", "imagined", 1);
+  const ProcessResult r = train({"--gpu", "0", "--out", "none"});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_CONTAINS(r.err, "KINET_CUDA_LIBRARY=imagined in the environment");
+}
+
+TEST_F(CliDevice, DevicesAndDoctorTellOfIt) {
+  EXPECT_CONTAINS(kinet({"devices"}).out, "GPU 0    kinet host emulation");
+  const std::string doctor = kinet({"doctor"}).out;
+  EXPECT_CONTAINS(doctor, "1 GPU to train on (--gpu)");
+  EXPECT_CONTAINS(doctor, "emulated");
+}
+
+// The library that nvcc has built, on a machine without a driver.
+class CliNoDriver : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    unsetenv("KINET_CUDA_LIBRARY");
+    const std::string devices = kinet({"devices"}).out;
+    if (devices.find("no GPU back-end") != std::string::npos) {
+      GTEST_SKIP() << "libkinet_cuda.so is not built here (no nvcc, or KINET_CUDA is OFF)";
+    }
+    if (devices.find("no NVIDIA driver") == std::string::npos) {
+      GTEST_SKIP() << "there is a driver here: " << devices;
+    }
+  }
+};
+
+TEST_F(CliNoDriver, AGpuThatIsAskedForIsAnErrorThatSaysWhatToDo) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--gpu", "0"},
+                                               {"--gpu", "0,1", "--workers", "2"},
+                                               {"--set", "solver_mode=GPU"}}) {
+    std::vector<std::string> arguments{"train", "solver.prototxt", "--out", "none"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProcessResult r = kinet(arguments);
+    EXPECT_EQ(r.status, 2);
+    EXPECT_CONTAINS(r.err, "GPU 0 cannot be used: no NVIDIA driver is loaded on this machine");
+    EXPECT_CONTAINS(r.err, "hint: install the driver of the GPU; without a GPU, run on the CPU");
+    EXPECT_FALSE(exists("none"));
+  }
+}
+
+TEST_F(CliNoDriver, AutoFallsBackToTheCpuWithOneLine) {
+  const ProcessResult cpu = kinet({"train", "solver.prototxt", "--out", "cpu", "--threads", "1"});
+  const ProcessResult r =
+      kinet({"train", "solver.prototxt", "--out", "auto", "--threads", "1", "--gpu", "auto"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_CONTAINS(r.out, "Device: no GPU is used: no NVIDIA driver is loaded on this machine");
+  EXPECT_CONTAINS(r.out, "; computing on the CPU\n");
+  EXPECT_EQ(figures_of(r.out), figures_of(cpu.out));
+}
+
+TEST_F(CliNoDriver, DoctorSaysWhyAndWhatToDo) {
+  const std::string doctor = kinet({"doctor"}).out;
+  EXPECT_CONTAINS(doctor, "none: no NVIDIA driver is loaded on this machine");
+  EXPECT_CONTAINS(doctor, "training runs on the CPU; for GPUs, install the driver");
+}
+
+}  // namespace
+}  // namespace kinet
