@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <memory>
@@ -57,11 +58,13 @@ class ShardTest : public ::testing::Test {
   std::deque<std::vector<float>> slots_;
 };
 
-// A round, both halves, by one server.
+// A round, both halves, by one server. What it publishes are its weights, whatever was applied.
 Shard::Mean round(Shard& shard, const std::vector<Shard::Member>& members, int64_t step = 1,
                   double rate = kRate) {
   const Shard::Mean mean = shard.sum(members, false, false);
-  shard.apply(members, step, rate, mean.squared);
+  std::vector<float> published(shard.weights().size(), -1.0F);
+  shard.apply(members, step, rate, mean.squared, published);
+  EXPECT_TRUE(std::ranges::equal(published, shard.weights()));
   return mean;
 }
 
@@ -163,6 +166,25 @@ TEST_F(ShardTest, OwnMomentaAreNesterovPerWorker) {
   }
   EXPECT_FALSE(shard.has_own_momentum(2));
 }
+
+// Slices larger than the pieces in which weights are updated and published.
+TEST_F(ShardTest, PublishesLargeSlices) {
+  constexpr size_t kMany = 150'001;
+  std::vector<float> weights = numbers(1, kMany), history(kMany, 0.0F);
+  ShardSetup s = setup();
+  s.weights = weights;
+  s.history = history;
+  s.segments = {{0, kMany, 1, 1}};
+  Shard shard(s);
+  slots_.push_back(numbers(2, kMany));
+  slots_.push_back(numbers(3, kMany));
+  round(shard, {{plan(0, .25, Use::kOwnMomentum), slots_[0].data(), 1},
+                {plan(2, .25, Use::kOwnMomentum), slots_[1].data(), 1}});
+  const std::vector<float> first = numbers(1, kMany);
+  EXPECT_NE(weights.front(), first.front());
+  EXPECT_NE(weights.back(), first.back());
+}
+
 
 // A late gradient, re-inserted, leaves weights and momentum where the run is that had it on time.
 TEST_F(ShardTest, OrderedMomentumIsTheOnTimeRun) {

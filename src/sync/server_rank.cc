@@ -233,6 +233,9 @@ ServerRank::Result ServerRank::execute(const Command& command) {
   comm_.locked([&] { unused.swap(retired_); });
   unused.clear();
   Result result;
+  Publication* answer = command.answers.empty() ? nullptr : &free_publication();
+  const std::span<float> published =
+      answer == nullptr ? std::span<float>() : answer->region->as<float>().first(slice_);
   for (const int worker : command.resets) shard_.forget_momentum(worker);
   if (command.head.applies != 0) {
     std::vector<Shard::Member> members;
@@ -249,15 +252,18 @@ ServerRank::Result ServerRank::execute(const Command& command) {
     result.mean_known = mean.known;
     result.mean_squared = all[0];
     result.product = all[1];
-    shard_.apply(members, command.head.step, command.head.learning_rate, result.mean_squared);
+    shard_.apply(members, command.head.step, command.head.learning_rate, result.mean_squared,
+                 published);
     if (!buffers_.empty()) merge(command);
+  } else if (answer != nullptr) {
+    shard_.publish(published);
   }
+  send_weights(command, answer);  // before anything that workers need not wait for
   if (command.head.measure != 0) {
     const Shard::Norms part = shard_.measure();
     const auto all = total(command.head.round, {part.momentum, part.moved, part.weights});
     result.norms = {all[0], all[1], all[2]};
   }
-  if (!command.answers.empty() || !command.tests.empty()) publish(command);
   return result;
 }
 
@@ -328,16 +334,14 @@ bool ServerRank::idle() const {
   });
 }
 
-void ServerRank::publish(const Command& command) {
+// `answer` holds what the shard has published, or is null.
+void ServerRank::send_weights(const Command& command, Publication* answer) {
   constexpr int kTestCopy = 2;
   const auto place_of = [](const Publication& p) { return p.region->as<float>().data(); };
   const auto buffers_to = [&](float* place) {
     std::copy(buffers_.begin(), buffers_.end(), place + SyncLayout::padded(slice_));
   };
-  Publication* answer = nullptr;
-  if (!command.answers.empty()) {
-    answer = &free_publication();
-    shard_.publish({place_of(*answer), slice_});
+  if (answer != nullptr) {
     buffers_to(place_of(*answer));
     for (const CommandAnswer& a : command.answers) {
       send_copy(*answer, a.to, a.buffer, Loan::kAnswer, command.head.round);

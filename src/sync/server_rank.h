@@ -125,7 +125,7 @@ class ServerRank {
   float* gradient(const CommandMember& member, size_t place);
   std::array<double, 3> total(int64_t round, const std::array<double, 3>& part);
   void merge(const Command& command);
-  void publish(const Command& command);
+  void send_weights(const Command& command, Publication* answer);
   Publication& free_publication();
   void send_copy(Publication& from, const CommandPeer& to, int buffer, Loan loan, int64_t version);
 

@@ -103,14 +103,19 @@ void Shard::take_product(const float* mean, double scale, Mean& out) {
 }
 
 void Shard::apply(const std::vector<Member>& members, int64_t step, double learning_rate,
-                  double mean_squared) {
+                  double mean_squared, std::span<float> publication) {
   if (sum_ != nullptr && differences_) apply_difference();
   if (sum_ != nullptr && !differences_) apply_fresh(step, learning_rate, mean_squared);
   apply_rule(members, learning_rate);
-  apply_own(members, learning_rate);
+  const auto late = [](const Member& m) {
+    return m.plan.use == Use::kOrdered || m.plan.use == Use::kMomentum;
+  };
+  const bool last = publishes_weights() && std::none_of(members.begin(), members.end(), late);
+  apply_own(members, learning_rate, last ? publication : std::span<float>());
   for (const Member& m : members) {
-    if (m.plan.use == Use::kOrdered || m.plan.use == Use::kMomentum) apply_late(m, learning_rate);
+    if (late(m)) apply_late(m, learning_rate);
   }
+  if (!last && !publication.empty()) publish(publication);
 }
 
 // theta -= w d
@@ -188,8 +193,9 @@ std::span<float> Shard::own_momentum(int worker) {
 
 // Nesterov's rule with the worker's own momentum leaves theta where all momenta will have carried
 // it: the estimated future weights of DANA (Hakimi et al. 2019). Piece by piece, so that the
-// weights are still in the cache when the next member comes.
-void Shard::apply_own(const std::vector<Member>& members, double rate) {
+// weights are still in the cache when the next member comes, and when they are copied.
+void Shard::apply_own(const std::vector<Member>& members, double rate,
+                      std::span<float> publication) {
   constexpr size_t kPiece = 65536;  // floats; a few of them fit into a second-level cache
   for (size_t begin = 0; begin < setup_.weights.size(); begin += kPiece) {
     const size_t count = std::min(kPiece, setup_.weights.size() - begin);
@@ -204,6 +210,8 @@ void Shard::apply_own(const std::vector<Member>& members, double rate) {
                          {member.gradient + begin, count},
                          own_momentum(member.plan.worker).subspan(begin, count)});
     }
+    if (publication.empty()) continue;
+    std::copy_n(setup_.weights.data() + begin, count, publication.data() + begin);
   }
 }
 

@@ -55,8 +55,10 @@ class Shard {
   // where it is not that sum; `product`: its inner product with the last one.
   Mean sum(const std::vector<Member>& members, bool measure, bool product);
   // Second half. `mean_squared`: over all slices. `step`: number of the update, from 1.
+  // `publication`: gets what publish() gives afterwards, sooner where weights change piece by piece;
+  // empty: nothing is wanted.
   void apply(const std::vector<Member>& members, int64_t step, double learning_rate,
-             double mean_squared);
+             double mean_squared, std::span<float> publication = {});
 
   // What workers get in place of theta, and that one of them got it.
   bool publishes_weights() const {
@@ -87,7 +89,7 @@ class Shard {
 
  private:
   void apply_fresh(int64_t step, double rate, double mean_squared);
-  void apply_own(const std::vector<Member>& members, double rate);
+  void apply_own(const std::vector<Member>& members, double rate, std::span<float> publication);
   void apply_late(const Member& member, double rate);
   void apply_difference();
   void apply_rule(const std::vector<Member>& members, double rate);
