@@ -185,7 +185,6 @@ TEST_F(ShardTest, PublishesLargeSlices) {
   EXPECT_NE(weights.back(), first.back());
 }
 
-
 // A late gradient, re-inserted, leaves weights and momentum where the run is that had it on time.
 TEST_F(ShardTest, OrderedMomentumIsTheOnTimeRun) {
   for (const float momentum : {0.0F, 0.9F}) {

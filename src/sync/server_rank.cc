@@ -234,8 +234,8 @@ ServerRank::Result ServerRank::execute(const Command& command) {
   unused.clear();
   Result result;
   Publication* answer = command.answers.empty() ? nullptr : &free_publication();
-  const std::span<float> published =
-      answer == nullptr ? std::span<float>() : answer->region->as<float>().first(slice_);
+  std::span<float> published;
+  if (answer != nullptr) published = {answer->floats(), slice_};
   for (const int worker : command.resets) shard_.forget_momentum(worker);
   if (command.head.applies != 0) {
     std::vector<Shard::Member> members;
@@ -337,23 +337,21 @@ bool ServerRank::idle() const {
 // `answer` holds what the shard has published, or is null.
 void ServerRank::send_weights(const Command& command, Publication* answer) {
   constexpr int kTestCopy = 2;
-  const auto place_of = [](const Publication& p) { return p.region->as<float>().data(); };
   const auto buffers_to = [&](float* place) {
     std::copy(buffers_.begin(), buffers_.end(), place + SyncLayout::padded(slice_));
   };
   if (answer != nullptr) {
-    buffers_to(place_of(*answer));
+    buffers_to(answer->floats());
     for (const CommandAnswer& a : command.answers) {
       send_copy(*answer, a.to, a.buffer, Loan::kAnswer, command.head.round);
-      shard_.sent(a.to.worker, {place_of(*answer), slice_});
+      shard_.sent(a.to.worker, {answer->floats(), slice_});
     }
   }
   if (command.tests.empty()) return;
-  // Tested are the weights, whatever workers compute at.
-  if (answer == nullptr || !shard_.publishes_weights()) {
+  if (answer == nullptr || !shard_.publishes_weights()) {  // tested are the weights themselves
     answer = &free_publication();
-    std::copy(weights_.begin(), weights_.end(), place_of(*answer));
-    buffers_to(place_of(*answer));
+    std::copy(weights_.begin(), weights_.end(), answer->floats());
+    buffers_to(answer->floats());
   }
   for (const CommandPeer& to : command.tests) {
     send_copy(*answer, to, kTestCopy, Loan::kTest, command.head.round);

@@ -115,6 +115,8 @@ class ServerRank {
     std::unique_ptr<Region> region;
     std::vector<std::pair<Rank, uint64_t>> puts;
     std::vector<std::pair<int, Loan>> loans;  // by worker; under the lock
+
+    float* floats() const { return region->as<float>().data(); }
   };
   void greet(Rank from, const HelloMessage& hello);
   void arrived(Rank from, uint32_t tag, uint64_t bytes);

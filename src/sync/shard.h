@@ -55,8 +55,8 @@ class Shard {
   // where it is not that sum; `product`: its inner product with the last one.
   Mean sum(const std::vector<Member>& members, bool measure, bool product);
   // Second half. `mean_squared`: over all slices. `step`: number of the update, from 1.
-  // `publication`: gets what publish() gives afterwards, sooner where weights change piece by piece;
-  // empty: nothing is wanted.
+  // `publication`: gets what publish() gives afterwards, sooner where weights change piece by
+  // piece; empty: nothing is wanted.
   void apply(const std::vector<Member>& members, int64_t step, double learning_rate,
              double mean_squared, std::span<float> publication = {});
 

@@ -47,6 +47,10 @@ MessageType make_sync_fields() {
            "absorb",
            {{"LOOKAHEAD", 0}, {"ORDERED", 1}, {"MOMENTUM", 2}, {"STALENESS", 3}, {"DROP", 4}},
            "LOOKAHEAD", "momentum_k_sync: what becomes of late gradients"),
+       enum_field(
+           "late_weight", {{"WORTH", 0}, {"EQUAL", 1}}, "WORTH",
+           "momentum_k_sync, absorb LOOKAHEAD: how much a gradient counts; WORTH: by how far "
+           "the weights have moved since it was computed (k_gap_half), 1 on average"),
        uint_field("max_lag", "1000",
                   "momentum_k_sync: a gradient that is more rounds late is dropped")}};
   for (const Field& field : k_rule_fields()) {

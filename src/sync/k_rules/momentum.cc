@@ -2,19 +2,14 @@
 //
 // Equation:  k        = the largest j whose score is within kSlack of the best
 //            score(j) = throughput(j) * mean over the gradients i of 1 / (1 + turn lag_i)
-//            turn     = running mean of sqrt(1 + noise) gap / h
-//            gap      = (1 + gamma) |v| / ((1 - gamma^t) |theta|),   noise = T / (N G2)
+//            turn     = running mean of late_worth.h's
 //            lag_i    = (rounds that i is late) * j/N   iterations; 1 - j/N on average
 //
 // throughput and the lags come from the what-if play of the recent step times (arrival_model.h), so
 // a cluster whose fast workers give most of the gradients, and give them early, may have a small k
 // where one of equal workers, all of them late by the same time, may not.
 //
-// While a gradient is under way the weights move: |v| is how far momentum carries them in an
-// iteration (1 - gamma^t: while it is still growing, t iterations after the start, it counts as
-// grown), and the gradient's first step is (1 + gamma) eta g. Over a gap of h, relative to the
-// weights, the true gradient turns by about its own length; 1 / (1 + gap/h) is what Gap-Aware
-// grants a late gradient.
+// What late gradients are worth, and why: late_worth.h.
 //   momentum  more of it, or a larger rate, opens the gap: k rises. When the rate falls, k falls.
 //   noise     T/(N G2) is that of an iteration's mean gradient. The weights wander by signal and
 //             noise alike, but only the signal is progress: seen from the true gradient, the same
@@ -34,6 +29,7 @@
 
 #include "src/base/check.h"
 #include "src/sync/k_rule.h"
+#include "src/sync/late_worth.h"
 
 namespace kinet {
 namespace {
@@ -41,7 +37,6 @@ namespace {
 constexpr double kSlack = 0.03;         // of the best score
 constexpr double kIterations = 4;       // over which turn is averaged: |v| itself needs 1/(1-gamma)
 constexpr double kTypicalGap = 0.0133;  // in the middle of the runs of docs/k_rules.md
-constexpr double kDrowned = 1e6;        // noise when the signal is lost in it
 
 class MomentumK : public KRule {
  public:
@@ -73,9 +68,8 @@ class MomentumK : public KRule {
 
   void observe(const KInputs& in) override {
     const double share = static_cast<double>(in.k) / in.live;  // of an iteration
-    iterations_ += share;
     if (gap_ && !(in.momentum_norm > 0 && in.weight_norm > 0)) return;
-    const double turn = std::sqrt(1 + noise_of(in)) * gap_of(in) / half_;
+    const double turn = turn_per_iteration(gap_of(in), noise_of(in), half_);
     if (!std::isfinite(turn)) return;
     turn_ = turn_ < 0 ? turn : turn_ + (1 - std::exp(-share / kIterations)) * (turn - turn_);
   }
@@ -94,12 +88,11 @@ class MomentumK : public KRule {
     return out;
   }
 
-  std::vector<double> state() const override { return {turn_, iterations_}; }
+  std::vector<double> state() const override { return {turn_}; }
   void restore(std::span<const double> state) override {
-    KINET_CHECK(state.size() == 2, "the saved state of k_rule momentum has {} numbers, not 2",
+    KINET_CHECK(state.size() == 1, "the saved state of k_rule momentum has {} numbers, not 1",
                 state.size());
     turn_ = state[0];
-    iterations_ = state[1];
   }
 
  private:
@@ -127,27 +120,17 @@ class MomentumK : public KRule {
   double worth_late(double share, const std::vector<double>& late) const {
     double worth = 0;
     for (size_t r = 0; r < late.size(); ++r) {
-      worth += late[r] / (1 + turn_ * share * static_cast<double>(r));
+      worth += late[r] * late_worth(turn_, share * static_cast<double>(r));
     }
     return worth;
   }
 
-  double gap_of(const KInputs& in) const {
-    if (!gap_) return kTypicalGap;
-    const double grown = 1 - std::pow(in.momentum, std::max(1.0, iterations_));
-    return (1 + in.momentum) * in.momentum_norm / (grown * in.weight_norm);
-  }
-
-  double noise_of(const KInputs& in) const {
-    if (!noise_ || !in.noise_known) return 0;
-    if (in.signal <= 0) return kDrowned;
-    return std::min(kDrowned, std::max(0.0, in.noise / (in.live * in.signal)));
-  }
+  double gap_of(const KInputs& in) const { return gap_ ? relative_gap(in) : kTypicalGap; }
+  double noise_of(const KInputs& in) const { return noise_ ? relative_noise(in) : 0; }
 
   double half_;  // h
   bool times_ = false, gap_ = false, noise_ = false;
-  double turn_ = -1;       // per iteration of lag; -1: nothing measured yet
-  double iterations_ = 0;  // t
+  double turn_ = -1;  // per iteration of lag; -1: nothing measured yet
 };
 
 KINET_REGISTER_K_RULE(MomentumK);

@@ -10,6 +10,7 @@
 //               a worker that has pushed     each worker has its own
 //               waits for the next round     momentum, and gets the weights
 //                                            to which all momenta will lead
+//                                            (late_weight: EQUAL; else by worth, late_worth.h)
 //   ORDERED     k gradients of the newest    as if they had been on time      1/K
 //   MOMENTUM    weights; a worker that is    into the momentum alone          1/K
 //   STALENESS   late goes on at once         as fresh ones                    1/K / (tau + 1)
@@ -29,6 +30,7 @@
 #include "src/sync/arrival_model.h"
 #include "src/sync/gradient_noise.h"
 #include "src/sync/k_controller.h"
+#include "src/sync/late_worth.h"
 #include "src/sync/sync.h"
 
 namespace kinet {
@@ -69,6 +71,9 @@ class MomentumKSync : public SyncModel {
     // steps at once: at k = 1 of 8 LeNet diverged at a rate that it stands well at k = 4.
     controller_ = make_k_controller(params, absorb_ == "ORDERED" ? (setup.workers + 1) / 2 : 1);
     controller_->start(setup.workers);
+    if (absorb_ == "LOOKAHEAD" && params.get_enum("late_weight") == "WORTH") {
+      late_weights_.emplace(params.get_float("k_gap_half"));
+    }
   }
 
   int k() const override { return std::clamp(controller_->k(), 1, std::max(1, live())); }
@@ -109,6 +114,7 @@ class MomentumKSync : public SyncModel {
     append(controller_->state(), out);
     append(noise_.state(), out);
     append(arrivals_.state(), out);
+    if (late_weights_) append(late_weights_->state(), out);
     return out;
   }
   void restore(const std::vector<double>& state) override {
@@ -124,6 +130,7 @@ class MomentumKSync : public SyncModel {
     controller_->restore(part(rest));
     noise_.restore(part(rest));
     arrivals_.restore(part(rest));
+    if (late_weights_) late_weights_->restore(part(rest));
   }
 
  protected:
@@ -180,6 +187,7 @@ class MomentumKSync : public SyncModel {
     in.loss_now = loss_;
     in.product_known = product_known_;
     in.product = product_;
+    if (late_weights_) late_weights_->measure(in);
     KChoice choice = controller_->next(in);
     if (choice.decided) terms_ = std::move(choice.terms);
   }
@@ -211,7 +219,9 @@ class MomentumKSync : public SyncModel {
     const int64_t version = most_common_version();
     group_.clear();
     for (const Gradient& g : held()) {
-      plan.members.push_back(member(g, 1.0 / std::max(1, live()), Use::kOwnMomentum));
+      const double n = std::max(1, live());
+      const double factor = late_weights_ ? late_weights_->next(lag(g) * k() / n, live()) : 1;
+      plan.members.push_back(member(g, factor / n, Use::kOwnMomentum));
       plan.members.back().grouped = g.version == version;
       if (g.version == version) group_.push_back(g.norm_squared);
     }
@@ -291,6 +301,7 @@ class MomentumKSync : public SyncModel {
   std::unique_ptr<KController> controller_;
   ArrivalModel arrivals_;
   GradientNoise noise_;
+  std::optional<LateWeights> late_weights_;
   std::vector<double> group_;  // |g|^2 of the gradients behind the last round's mean
   KTerms terms_;               // of the last decision, until a round carries them
   double late_ = 0;            // expected weight of late gradients in a round
