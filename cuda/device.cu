@@ -59,8 +59,9 @@ CudaDevice::CudaDevice(int id) {
     gpu_.multiprocessors = properties.multiProcessorCount;
     gpu_.shared_bytes_of_block = properties.sharedMemPerBlockOptin;
     gpu_.architecture = properties.major * 10 + properties.minor;
-    KINET_CUDA_CHECK(cudaStreamCreateWithFlags(&gpu_.stream, cudaStreamNonBlocking));
-    KINET_CUDA_CHECK(cudaStreamCreateWithFlags(&aside_, cudaStreamNonBlocking));
+    for (cudaStream_t* stream : {&gpu_.stream, &downloads_, &uploads_}) {
+      KINET_CUDA_CHECK(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+    }
     for (cudaEvent_t* event : {&uploaded_, &reached_}) {
       KINET_CUDA_CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
     }
@@ -78,17 +79,18 @@ CudaDevice::~CudaDevice() { destroy(); }
 
 void CudaDevice::destroy() noexcept {
   cudaSetDevice(gpu_.device);
-  if (gpu_.stream != nullptr) cudaStreamSynchronize(gpu_.stream);
-  if (aside_ != nullptr) cudaStreamSynchronize(aside_);
+  for (cudaStream_t stream : {gpu_.stream, downloads_, uploads_}) {
+    if (stream != nullptr) cudaStreamSynchronize(stream);
+  }
   if (partial_sums_ != nullptr) release(partial_sums_);
   host_sums_.reset();
-  for (const auto& [number, event] : in_flight_) events_.push_back(event);
+  for (const auto& [ticket, event] : unspent_) events_.push_back(event);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaEvent_t event : {uploaded_, reached_}) {
     if (event != nullptr) cudaEventDestroy(event);
   }
   if (gpu_.blas != nullptr) cublasDestroy(gpu_.blas);
-  for (cudaStream_t stream : {gpu_.stream, aside_}) {
+  for (cudaStream_t stream : {gpu_.stream, downloads_, uploads_}) {
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
   allocator_.clear();
@@ -126,6 +128,19 @@ std::shared_ptr<float[]> CudaDevice::allocate_host(size_t floats) {
   return {static_cast<float*>(memory), [](float* p) { cudaFreeHost(p); }};
 }
 
+std::shared_ptr<void> CudaDevice::lock_pages(void* memory, size_t bytes,
+                                             std::shared_ptr<void> owner, std::string* why) {
+  make_current();
+  const cudaError_t code = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+  if (code != cudaSuccess) cudaGetLastError();  // told here, not by the next call
+  if (code == cudaErrorHostMemoryAlreadyRegistered) return std::make_shared<decltype(owner)>(owner);
+  if (code != cudaSuccess) {
+    *why = cudaGetErrorString(code);
+    return nullptr;
+  }
+  return {memory, [owner = std::move(owner)](void* locked) { cudaHostUnregister(locked); }};
+}
+
 void CudaDevice::upload(float* device, const float* host, size_t floats) {
   if (floats == 0) return;
   make_current();
@@ -153,26 +168,55 @@ cudaEvent_t CudaDevice::take_event() {
   return event;
 }
 
+uint64_t CudaDevice::ticket_on(cudaStream_t stream) {
+  cudaEvent_t event = take_event();
+  unspent_[++last_ticket_] = event;
+  KINET_CUDA_CHECK(cudaEventRecord(event, stream));
+  return last_ticket_;
+}
+
+uint64_t CudaDevice::mark() {
+  make_current();
+  return ticket_on(gpu_.stream);
+}
+
+uint64_t CudaDevice::upload_aside(float* device, const float* host, size_t floats, uint64_t after) {
+  make_current();
+  const auto given = unspent_.find(after);
+  if (given == unspent_.end()) KINET_CUDA_CHECK(cudaEventRecord(reached_, gpu_.stream));
+  const cudaEvent_t reached = given == unspent_.end() ? reached_ : given->second;
+  KINET_CUDA_CHECK(cudaStreamWaitEvent(uploads_, reached, 0));
+  if (floats > 0) {
+    KINET_CUDA_CHECK(
+        cudaMemcpyAsync(device, host, floats * sizeof(float), cudaMemcpyHostToDevice, uploads_));
+  }
+  return ticket_on(uploads_);
+}
+
+void CudaDevice::follow(uint64_t ticket) {
+  const auto found = unspent_.find(ticket);
+  if (found == unspent_.end()) return;
+  make_current();
+  KINET_CUDA_CHECK(cudaStreamWaitEvent(gpu_.stream, found->second, 0));
+}
+
 uint64_t CudaDevice::download_aside(float* host, const float* device, size_t floats) {
   make_current();
   KINET_CUDA_CHECK(cudaEventRecord(reached_, gpu_.stream));
-  KINET_CUDA_CHECK(cudaStreamWaitEvent(aside_, reached_, 0));
+  KINET_CUDA_CHECK(cudaStreamWaitEvent(downloads_, reached_, 0));
   if (floats > 0) {
     KINET_CUDA_CHECK(
-        cudaMemcpyAsync(host, device, floats * sizeof(float), cudaMemcpyDeviceToHost, aside_));
+        cudaMemcpyAsync(host, device, floats * sizeof(float), cudaMemcpyDeviceToHost, downloads_));
   }
-  cudaEvent_t event = take_event();
-  in_flight_[++downloads_] = event;
-  KINET_CUDA_CHECK(cudaEventRecord(event, aside_));
-  return downloads_;
+  return ticket_on(downloads_);
 }
 
-void CudaDevice::wait(uint64_t download) {
-  const auto found = in_flight_.find(download);
-  if (found == in_flight_.end()) return;
+void CudaDevice::wait(uint64_t ticket) {
+  const auto found = unspent_.find(ticket);
+  if (found == unspent_.end()) return;
   make_current();
   const cudaEvent_t event = found->second;
-  in_flight_.erase(found);
+  unspent_.erase(found);
   events_.push_back(event);
   KINET_CUDA_CHECK(cudaEventSynchronize(event));
 }

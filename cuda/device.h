@@ -1,7 +1,8 @@
 // One opened CUDA device: a stream, a cuBLAS handle, memory (src/net/device.h).
 //
-// Two streams: all layers, copies and updates go to the first, in order; gradients that are final
-// leave on the second, beside the layers. Every call makes this device the calling thread's current
+// Three streams: all layers, copies and updates go to the first, in order; beside them gradients
+// that are final leave on the second, and batches, sums and weights come on the third. Every call
+// makes this device the calling thread's current
 // one, so that several devices can be used by one process.
 // Thread safety: one thread at a time.
 #pragma once
@@ -33,10 +34,15 @@ class CudaDevice : public Device {
   float* allocate(size_t floats) override;
   void release(float* memory) noexcept override;
   std::shared_ptr<float[]> allocate_host(size_t floats) override;
+  std::shared_ptr<void> lock_pages(void* memory, size_t bytes, std::shared_ptr<void> owner,
+                                   std::string* why) override;
   void upload(float* device, const float* host, size_t floats) override;
   void download(float* host, const float* device, size_t floats) override;
   uint64_t download_aside(float* host, const float* device, size_t floats) override;
-  void wait(uint64_t download) override;
+  uint64_t mark() override;
+  uint64_t upload_aside(float* device, const float* host, size_t floats, uint64_t after) override;
+  void follow(uint64_t ticket) override;
+  void wait(uint64_t ticket) override;
   void copy(float* to, const float* from, size_t floats) override;
   void fill(float* device, float value, size_t floats) override;
   double norm(const float* device, size_t floats) override;
@@ -54,19 +60,20 @@ class CudaDevice : public Device {
   void make_current() const;
   void destroy() noexcept;
   cudaEvent_t take_event();
+  uint64_t ticket_on(cudaStream_t stream);
 
   Gpu gpu_;
   std::string description_;
   size_t memory_bytes_ = 0;
   CachingAllocator allocator_;
-  cudaStream_t aside_ = nullptr;               // downloads beside the layers
-  cudaEvent_t uploaded_ = nullptr;             // behind the last upload
-  bool uploading_ = false;                     // some upload may still read host memory
-  cudaEvent_t reached_ = nullptr;              // what a download aside has to wait for
-  uint64_t downloads_ = 0;                     // number of the last download aside
-  std::map<uint64_t, cudaEvent_t> in_flight_;  // downloads that nobody has waited for
-  std::vector<cudaEvent_t> events_;            // to be used again
-  float* partial_sums_ = nullptr;              // of norm(), on the device
+  cudaStream_t downloads_ = nullptr, uploads_ = nullptr;  // beside the layers
+  cudaEvent_t uploaded_ = nullptr;                        // behind the last upload
+  bool uploading_ = false;                                // some upload may still read host memory
+  cudaEvent_t reached_ = nullptr;                         // what a copy aside has to wait for
+  uint64_t last_ticket_ = 0;
+  std::map<uint64_t, cudaEvent_t> unspent_;  // tickets
+  std::vector<cudaEvent_t> events_;          // to be used again
+  float* partial_sums_ = nullptr;            // of norm(), on the device
   std::shared_ptr<float[]> host_sums_;
 };
 

@@ -52,7 +52,7 @@ void BatchMaker::make(int64_t begin, int64_t end, Batch& batch,
 
 void BatchMaker::fill(Batch& batch, const std::atomic<bool>& cancelled) const {
   const int64_t n = batch.items(), items = order_.items();
-  batch.labels.resize(n);
+  batch.label_memory.reserve(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     if (cancelled.load(std::memory_order_relaxed)) return;
     const int64_t position = batch.begin + i;
@@ -69,7 +69,7 @@ void BatchMaker::fill(Batch& batch, const std::atomic<bool>& cancelled) const {
                        Rng(order_.key().seed, RngPurpose::kAugment, order_.key().layer, epoch,
                            static_cast<uint64_t>(index)),
                        batch.data.data() + i * size.count());
-    batch.labels[i] = static_cast<float>(s.label);
+    batch.label_memory.data()[i] = static_cast<float>(s.label);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "data/dataset.h"
@@ -23,13 +24,15 @@ namespace kinet {
 struct Batch {
   int64_t begin = 0, end = 0;  // positions of its first item and of the next batch
   ImageSize size;
-  Buffer data;
-  std::vector<float> labels;
-  int64_t skipped = 0;  // bad items that others stand in for
-  Sample sample;        // reused between items
+  Buffer data, label_memory;  // page-locked where a device is attached to them
+  int64_t skipped = 0;        // bad items that others stand in for
+  Sample sample;              // reused between items
   std::exception_ptr error;
 
   int64_t items() const { return end - begin; }
+  std::span<const float> labels() const {
+    return {label_memory.data(), static_cast<size_t>(items())};
+  }
 };
 
 class BatchMaker {

@@ -4,6 +4,30 @@
 
 namespace kinet {
 
+void BatchPool::lie_in(std::shared_ptr<DeviceMemory> device) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  device_ = std::move(device);
+  free_.clear();
+}
+
+std::shared_ptr<Batch> BatchPool::take() {
+  std::unique_ptr<Batch> batch;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (free_.empty()) {
+      batch = std::make_unique<Batch>();
+      if (device_ != nullptr) batch->data.attach(device_), batch->label_memory.attach(device_);
+    } else {
+      batch = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  return {batch.release(), [pool = shared_from_this()](Batch* used) {
+            const std::lock_guard<std::mutex> lock(pool->mutex_);
+            pool->free_.emplace_back(used);
+          }};
+}
+
 Prefetcher::Prefetcher(std::unique_ptr<const BatchMaker> maker, PrefetchOptions options)
     : maker_(std::move(maker)), options_(options), slots_(std::max(options.depth, 1)) {}
 
@@ -26,7 +50,7 @@ void Prefetcher::stop() {
   room_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
-  for (Slot& slot : slots_) slot.ready = false;
+  for (Slot& slot : slots_) slot.ready = false, slot.batch.reset();
 }
 
 bool Prefetcher::has_work() const {
@@ -42,8 +66,10 @@ void Prefetcher::work() {
     Slot& slot = slots_[taken_++ % options_.depth];
     const Reading reading = reading_at(next_begin_);
     next_begin_ = slot.next = reading.next;
+    slot.batch = pool_->take();
+    Batch& batch = *slot.batch;
     lock.unlock();
-    maker_->make(reading.begin, reading.end, slot.batch, cancelled_);
+    maker_->make(reading.begin, reading.end, batch, cancelled_);
     lock.lock();
     slot.ready = true;
     ready_.notify_one();
@@ -55,7 +81,9 @@ Prefetcher::Slot& Prefetcher::wait_for_batch() {
     cancelled_ = false;
     const Reading reading = reading_at(position_);
     slots_[0].next = reading.next;
-    maker_->make(reading.begin, reading.end, slots_[0].batch, cancelled_);
+    slots_[0].batch = pool_->take();
+    maker_->make(reading.begin, reading.end, *slots_[0].batch, cancelled_);
+    if (slots_[0].batch->error) std::rethrow_exception(slots_[0].batch->error);
     return slots_[0];
   }
   if (workers_.empty()) start();
@@ -67,18 +95,42 @@ Prefetcher::Slot& Prefetcher::wait_for_batch() {
   }
   Slot& slot = slots_[consumed_ % options_.depth];
   ready_.wait(lock, [&slot] { return slot.ready; });
+  if (slot.batch->error) std::rethrow_exception(slot.batch->error);
   return slot;
 }
 
 void Prefetcher::consume(const std::function<void(const Batch&)>& use) {
   Slot& slot = wait_for_batch();
-  if (slot.batch.error) std::rethrow_exception(slot.batch.error);
-  use(slot.batch);
+  use(*slot.batch);
+  move_past(slot);
+}
+
+std::shared_ptr<const Batch> Prefetcher::take() {
+  Slot& slot = wait_for_batch();
+  std::shared_ptr<const Batch> batch = slot.batch;
+  move_past(slot);
+  return batch;
+}
+
+std::shared_ptr<const Batch> Prefetcher::peek() {
+  if (workers_.empty()) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Slot& slot = slots_[consumed_ % options_.depth];
+  return slot.ready && !slot.batch->error ? slot.batch : nullptr;
+}
+
+void Prefetcher::lie_in(std::shared_ptr<DeviceMemory> device) {
+  stop();
+  pool_->lie_in(std::move(device));
+}
+
+void Prefetcher::move_past(Slot& slot) {
   position_ = slot.next;
-  skipped_ += slot.batch.skipped;
+  skipped_ += slot.batch->skipped;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     slot.ready = false;
+    slot.batch.reset();
     ++consumed_;
   }
   room_.notify_one();

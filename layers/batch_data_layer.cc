@@ -117,20 +117,48 @@ std::vector<Shape> BatchDataLayer::reshape(const std::vector<Shape>&, WorkspaceP
 
 void BatchDataLayer::forward(const Context&, Tensors, Tensors tops) {
   try {
-    prefetcher_->consume([&tops](const Batch& batch) { copy(batch, tops); });
+    prefetcher_->consume([&tops](const HostBatch& batch) { copy(batch, tops); });
   } catch (const Error& error) {
     rethrow_here(error, Error::Kind::kRuntime);
   }
 }
 
-void BatchDataLayer::copy(const Batch& batch, Tensors tops) {
+BatchFeed::Batch BatchDataLayer::take() {
+  try {
+    return in_parts(prefetcher_->take());
+  } catch (const Error& error) {
+    rethrow_here(error, Error::Kind::kRuntime);
+  }
+}
+
+BatchFeed::Batch BatchDataLayer::peek() { return in_parts(prefetcher_->peek()); }
+
+void BatchDataLayer::lie_in(std::shared_ptr<DeviceMemory> device) {
+  prefetcher_->lie_in(std::move(device));
+}
+
+BatchFeed::Batch BatchDataLayer::in_parts(std::shared_ptr<const HostBatch> batch) const {
+  BatchFeed::Batch parts;
+  if (batch == nullptr) return parts;
+  const ImageSize& size = batch->size;
+  parts.shapes.push_back(Shape{batch->items(), size.channels, size.height, size.width});
+  parts.values.push_back(batch->data.data());
+  if (top_count() > 1) {
+    parts.shapes.push_back(Shape{batch->items()});
+    parts.values.push_back(batch->label_memory.data());
+  }
+  parts.owner = std::move(batch);
+  return parts;
+}
+
+void BatchDataLayer::copy(const HostBatch& batch, Tensors tops) {
   const Shape shape{batch.items(), batch.size.channels, batch.size.height, batch.size.width};
   if (tops[0]->shape() != shape) tops[0]->resize(shape);
   std::copy_n(batch.data.data(), shape.count(), tops[0]->data());
   if (tops.size() < 2) return;
   const Shape label_shape{batch.items()};
   if (tops[1]->shape() != label_shape) tops[1]->resize(label_shape);
-  std::copy_n(batch.labels.data(), batch.items(), tops[1]->data());
+  std::copy_n(batch.labels().data(), batch.items(), tops[1]->data());
 }
 
 std::string BatchDataLayer::summary() const {

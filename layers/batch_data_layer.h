@@ -16,6 +16,7 @@
 
 #include "data/prefetch.h"
 #include "src/base/check.h"
+#include "src/net/batch_feed.h"
 #include "src/net/layer.h"
 
 namespace kinet {
@@ -42,13 +43,16 @@ class PrefetchedSource : public BatchSource {
   Prefetcher& prefetcher_;
 };
 
-class BatchDataLayer : public Layer {
+class BatchDataLayer : public Layer, public BatchFeed {
  public:
   void set_up(const std::vector<Shape>& bottoms) override;
   std::vector<Shape> reshape(const std::vector<Shape>& bottoms, WorkspacePlan& plan) override;
   void forward(const Context& context, Tensors bottoms, Tensors tops) override;
   PrefetchedSource* batch_source() override { return source_.get(); }
   std::string summary() const override;
+  BatchFeed::Batch take() override;
+  BatchFeed::Batch peek() override;
+  void lie_in(std::shared_ptr<DeviceMemory> device) override;
 
  protected:
   // A registered type with the fields every data layer has: `own` come first in `message`.
@@ -72,7 +76,9 @@ class BatchDataLayer : public Layer {
   std::string existing_path(const std::string& written, const Position& where) const;
 
  private:
-  static void copy(const Batch& batch, Tensors tops);
+  using HostBatch = kinet::Batch;
+  BatchFeed::Batch in_parts(std::shared_ptr<const HostBatch> batch) const;
+  static void copy(const HostBatch& batch, Tensors tops);
   [[noreturn]] void rethrow_here(const Error& error, Error::Kind kind) const;
 
   std::unique_ptr<Prefetcher> prefetcher_;

@@ -12,6 +12,7 @@
 
 #include "comm/local_rendezvous.h"
 #include "comm/transports/inproc.h"
+#include "src/net/device.h"
 #include "src/sync/bsp.h"
 #include "tests/solver_helpers.h"
 
@@ -41,6 +42,9 @@ class BspWorkersTest : public SolverTest {
     return out;
   }
 
+  std::function<std::shared_ptr<Device>()> open_device_;  // one for each worker; null: the CPU
+  BspOptions sync_;
+
  private:
   void work(const std::string& text, int rank, const std::shared_ptr<LocalStore>& store,
             const std::shared_ptr<InprocHub>& hub, BspWorker& out,
@@ -49,6 +53,7 @@ class BspWorkersTest : public SolverTest {
       SolverOptions options = options_;
       options.worker = rank;
       options.workers = store->size();
+      if (open_device_) options.device = open_device_();
       out.run = std::make_unique<TestRun>(text, options);
       auto rendezvous = std::make_unique<LocalRendezvous>(store);
       JoinRequest request;
@@ -60,7 +65,7 @@ class BspWorkersTest : public SolverTest {
       comm_options.heartbeats = false;  // a sanitizer on a busy machine is slow
       comm_options.runtime.inproc = hub;
       Communicator comm(world, std::move(rendezvous), comm_options);
-      Bsp bsp(comm, out.run->solver->gradient_floats(), out.run->solver->buffer_floats(), {});
+      Bsp bsp(comm, out.run->solver->gradient_floats(), out.run->solver->buffer_floats(), sync_);
       out.run->solver->attach(bsp);
       if (before) before(rank, *out.run);
       try {

@@ -88,6 +88,26 @@ TEST_F(CliDevice, WorkersOfServersRunThere) {
   EXPECT_TRUE(exists("gpu/solver_iter_4.caffemodel"));
 }
 
+// Weights come in pieces, from memory of the worker's own or of the server's.
+TEST_F(CliDevice, WorkersOfServersGetTheFiguresOfTheCpu) {
+  for (const std::string in_place : {"true", "false"}) {
+    const std::vector<std::string> run{"--workers", "2",
+                                       "--sync",    "bsp",
+                                       "--set",     "sync_param.servers=1",
+                                       "--set",     "comm_param.in_place=" + in_place,
+                                       "--set",     "comm_param.bucket_bytes=512"};
+    std::vector<std::string> cpu = run, gpu = run;
+    cpu.insert(cpu.end(), {"--out", "cpu_" + in_place});
+    gpu.insert(gpu.end(), {"--out", "gpu_" + in_place, "--gpu", "0"});
+    const ProcessResult on_cpu = train(cpu), on_gpu = train(gpu);
+    ASSERT_EQ(on_cpu.status, 0) << on_cpu.err;
+    ASSERT_EQ(on_gpu.status, 0) << on_gpu.err;
+    EXPECT_EQ(figures_of(on_gpu.out), figures_of(on_cpu.out));
+    EXPECT_NE(figures_of(on_gpu.out), "");
+    EXPECT_EQ(on_gpu.err.find("page-locked"), std::string::npos) << on_gpu.err;
+  }
+}
+
 TEST_F(CliDevice, WhatIsNoChoiceIsRefused) {
   for (const std::string flag : {"first", "-1", "0,", "0,x"}) {
     const ProcessResult r = train({"--gpu=" + flag, "--out", "none"});

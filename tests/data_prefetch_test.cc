@@ -31,7 +31,7 @@ std::vector<float> take(Prefetcher& from, int count) {
   std::vector<float> out;
   for (int i = 0; i < count; ++i) {
     from.consume([&out](const Batch& b) {
-      out.insert(out.end(), b.labels.begin(), b.labels.end());
+      out.insert(out.end(), b.labels().begin(), b.labels().end());
       out.insert(out.end(), b.data.data(), b.data.data() + b.items() * b.size.count());
     });
   }
@@ -42,7 +42,7 @@ std::vector<int> labels(Prefetcher& from, int count) {
   std::vector<int> out;
   for (int i = 0; i < count; ++i) {
     from.consume(
-        [&out](const Batch& b) { out.insert(out.end(), b.labels.begin(), b.labels.end()); });
+        [&out](const Batch& b) { out.insert(out.end(), b.labels().begin(), b.labels().end()); });
   }
   return out;
 }
@@ -144,7 +144,7 @@ TEST(Prefetch, PassOverTheEpoch) {
       std::vector<int> seen;
       while (source->position() < 7) {
         source->consume([&](const Batch& b) {
-          seen.insert(seen.end(), b.labels.begin(), b.labels.end());
+          seen.insert(seen.end(), b.labels().begin(), b.labels().end());
           pass.insert(pass.end(), b.data.data(), b.data.data() + b.items() * b.size.count());
         });
       }

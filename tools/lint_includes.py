@@ -23,7 +23,7 @@ ALLOWED = {
     "src/optim": COMMON + ["src/proto"],
     "data": COMMON + ["src/proto"],
     "data/image": COMMON + ["src/proto", "data"],
-    "layers": COMMON + ["src/net/layer.h"],  # the data layers also data, see below
+    "layers": COMMON + ["src/net/layer.h", "src/net/batch_feed.h"],  # the data layers also data
     "cuda": COMMON + ["src/net/layer.h", "src/net/device.h", "src/optim", "layers",
                       "cuda/emulation/device.h"],
     "cuda/emulation": ["src/base"],

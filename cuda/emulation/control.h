@@ -25,6 +25,7 @@ struct Options {
   int compute_capability = 80;               // major * 10 + minor
   size_t shared_memory_opt_in = 163 * 1024;  // bytes of dynamic shared memory with the attribute
   size_t memory_bytes = size_t{8} << 30;     // of the device
+  bool refuse_host_register = false;         // as where locked memory is limited
 };
 Options options();
 void set_options(const Options& options);

@@ -48,6 +48,8 @@ constexpr ErrorText kErrors[] = {
     KINET_ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
     KINET_ERROR(cudaErrorLaunchTimeout, "the launch timed out and was terminated"),
     KINET_ERROR(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled"),
+    KINET_ERROR(cudaErrorHostMemoryAlreadyRegistered,
+                "part or all of the requested memory range is already mapped"),
     KINET_ERROR(cudaErrorMisalignedAddress, "misaligned address"),
     KINET_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     KINET_ERROR(cudaErrorNotSupported, "operation not supported"),

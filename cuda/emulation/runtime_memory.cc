@@ -156,8 +156,9 @@ cudaError_t cudaFreeHost(void* pointer) { return release(engine().pinned, pointe
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
   const Lock lock(engine().mutex);
   if (pointer == nullptr || bytes == 0) return finish(cudaErrorInvalidValue);
-  engine().registered[pointer] = bytes;
-  return cudaSuccess;
+  if (engine().options.refuse_host_register) return finish(cudaErrorMemoryAllocation);
+  const bool is_new = engine().registered.emplace(pointer, bytes).second;
+  return is_new ? cudaSuccess : finish(cudaErrorHostMemoryAlreadyRegistered);
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {

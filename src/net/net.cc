@@ -1,6 +1,7 @@
 #include "src/net/net.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "src/math/vec.h"
@@ -13,6 +14,7 @@ namespace {
 std::span<float> host_side(Buffer& arena, size_t floats) {
   if (arena.on_device()) {
     arena.to_host();
+    arena.wait_pieces();
     arena.written_on_host();
   }
   return {arena.data(), floats};
@@ -30,7 +32,10 @@ Net::~Net() = default;
 double Net::forward(const Context& context) { return *forward(context, nullptr); }
 
 std::optional<double> Net::forward(const Context& context, PassHook* hook) {
-  if (device_ != nullptr) return forward_on_device(context, hook);
+  if (device_ != nullptr) {
+    if (!begin_forward(context, hook)) return std::nullopt;
+    return finish_losses();
+  }
   double loss = 0;
   for (int i = 0; i < layer_count(); ++i) {
     if (hook != nullptr && !hook->go_on()) return std::nullopt;
@@ -93,6 +98,18 @@ bool Net::backward(const Context& context, PassHook* hook) {
   return true;
 }
 
+std::optional<double> Net::forward_backward(const Context& context, PassHook* hook) {
+  if (device_ == nullptr) {
+    const std::optional<double> loss = forward(context, hook);
+    if (!loss || !std::isfinite(*loss)) return loss;
+    return backward(context, hook) ? loss : std::nullopt;
+  }
+  if (!begin_forward(context, hook)) return std::nullopt;
+  const bool whole = backward_on_device(context, hook);
+  const double loss = finish_losses();
+  return whole ? std::optional<double>(loss) : std::nullopt;
+}
+
 bool Net::layer_runs_backward(int layer) const { return runs_backward_[layer]; }
 
 void Net::backward_layer(const Context& context, int i) {
@@ -120,6 +137,7 @@ void Net::run_backward(const Context& context, int i) {
 void Net::zero_gradients() {
   if (!parameter_diff_) return;
   if (device_ != nullptr) {
+    parameter_diff_->wait_pieces();
     device_->fill(parameter_diff_->device_data(), 0, parameter_floats_);
     parameter_diff_->written_on_device();
   } else {
@@ -211,6 +229,7 @@ void Net::use_parameters(std::span<float> parameters, std::span<float> buffers,
               buffer_floats_, parameters.size(), buffers.size());
   parameter_data_->change_to(parameters, owner);
   if (buffer_floats_ > 0) buffer_data_->change_to(buffers, owner);
+  if (device_ != nullptr) begin_parameters_up();
 }
 
 // Each block of memory once, however many tensors lie in it.
@@ -223,6 +242,7 @@ uint64_t Net::activation_bytes() const {
     }
   }
   for (size_t saved : saved_floats_) floats += saved;
+  for (const auto& upload : uploads_) floats += upload != nullptr ? upload->device_floats() : 0;
   return floats * sizeof(float);
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "src/net/batch_upload.h"
 #include "src/net/device.h"
 #include "src/net/net_spec.h"
 #include "src/net/pass_hook.h"
@@ -62,6 +63,10 @@ class Net {
   // The same under the eyes of `hook` (may be null). No loss, or false: it has ended the pass.
   std::optional<double> forward(const Context& context, PassHook* hook);
   bool backward(const Context& context, PassHook* hook);
+  // Forward, then backward, for training. On a device nothing waits in between: the loss is read
+  // behind backward. On the CPU backward does not run when the loss is not finite; then gradients
+  // are of no use in either case.
+  std::optional<double> forward_backward(const Context& context, PassHook* hook);
   void zero_gradients();
 
   // Single layers, for timing and for finding a fault. On a device they wait until it is done.
@@ -108,7 +113,8 @@ class Net {
   // Gradients lie in memory of others from now on (Buffer::change_to): zero_gradients() first.
   void use_gradients(std::span<float> memory, const std::shared_ptr<void>& owner);
   // Parameters and buffers are those that lie in memory of others from now on, laid out like the
-  // arenas (Buffer::change_to): weights that were received. Test nets bound to this one follow.
+  // arenas (Buffer::change_to): weights that were received. Test nets bound to this one follow. On
+  // a device, parameters begin to go up at once, in pieces, beside what it does.
   void use_parameters(std::span<float> parameters, std::span<float> buffers,
                       const std::shared_ptr<void>& owner);
 
@@ -123,6 +129,12 @@ class Net {
   // REQUIRES: device()
   float* parameters_on_device();
   const float* gradients_on_device();
+  // Floats [from, to) of the gradients have been changed on the host (sums over workers) and go up,
+  // beside what the device does; when all have, gradients_on_device() has them there. Not before
+  // PassHook::gradients_final has told of them.
+  void begin_gradients_up(size_t from, size_t to);
+  // All have been begun, or are of no use.
+  void gradients_are_up();
   // Takes the buffer arena into `kept`, and back: on the device where it lies there.
   void keep_buffers(Buffer& kept) const;
   void restore_buffers(Buffer& kept);
@@ -149,13 +161,15 @@ class Net {
     const float* coming = nullptr;  // in loss_values_: there after the device's synchronize()
     double sum = 0;                 // when nothing is coming
   };
-  std::optional<double> forward_on_device(const Context& context, PassHook* hook);
+  bool begin_forward(const Context& context, PassHook* hook);
   bool backward_on_device(const Context& context, PassHook* hook);
   void forward_moving(const Context& context, int layer);
   void backward_moving(const Context& context, int layer);
   double read_loss(int layer);
   void start_loss(int layer);
   double finish_losses();
+  void begin_next_batches();
+  void begin_parameters_up();
 
   friend class NetBuilder;
   friend class MemoryPlanner;
@@ -183,6 +197,7 @@ class Net {
   std::vector<bool> on_device_;           // by layer
   std::shared_ptr<float[]> loss_values_;  // page-locked: losses on their way to the host
   std::vector<PendingLoss> pending_;
+  std::vector<std::unique_ptr<BatchUpload>> uploads_;  // by layer; null: none of its own
 };
 
 }  // namespace kinet

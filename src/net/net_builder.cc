@@ -20,6 +20,7 @@ void NetBuilder::build() {
   bind_parameters();  // the smaller part: what does not fit is found before the tops are touched
   allocate_tensors(plan);
   list_outputs();
+  if (options_.device != nullptr) make_batch_uploads();
 }
 
 void NetBuilder::fail_layer(int layer, const std::string& message) const {
@@ -280,6 +281,34 @@ void NetBuilder::list_outputs() {
     if (value.reader >= 0) continue;
     net_.outputs_.push_back(
         {value.blob, net_.tops_[value.maker][value.top], loss_weight(value.maker, value.top)});
+  }
+}
+
+void NetBuilder::make_batch_uploads() {
+  const auto readers = [this](Tensor* top) {
+    BatchUpload::Top read{top};
+    const auto is_it = [top](const Tensor* other) {
+      return other->data_buffer() == top->data_buffer();
+    };
+    for (int i = 0; i < net_.layer_count(); ++i) {
+      if (net_.layers_[i]->type().top_memory != TopMemory::kOwn) continue;
+      if (!std::any_of(net_.bottoms_[i].begin(), net_.bottoms_[i].end(), is_it)) continue;
+      (net_.on_device_[i] ? read.on_device : read.on_host) = true;
+    }
+    for (const Net::Output& output : net_.outputs_) read.on_host |= is_it(output.tensor);
+    return read;
+  };
+  for (int i = 0; i < net_.layer_count(); ++i) {
+    net_.uploads_.emplace_back();
+    auto* const feed = dynamic_cast<BatchFeed*>(net_.layers_[i].get());
+    if (feed == nullptr) continue;
+    std::vector<BatchUpload::Top> tops;
+    for (Tensor* top : net_.tops_[i]) tops.push_back(readers(top));
+    try {
+      net_.uploads_.back() = std::make_unique<BatchUpload>(options_.device, *feed, std::move(tops));
+    } catch (const Error& error) {
+      rethrow_at_layer(net_.spec_.layers[i], error);
+    }
   }
 }
 

@@ -42,6 +42,7 @@ class NetBuilder {
   void decide_downwards(int layer);
   void decide_upwards(int layer);
   void check_fits(const MemoryPlan& plan);
+  void make_batch_uploads();
   void allocate_tensors(const MemoryPlan& plan);
   std::shared_ptr<Buffer> new_buffer() const;
   void bind_parameters();

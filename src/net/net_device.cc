@@ -5,9 +5,9 @@
 // which sides are up to date, so values move only where a layer on the other side reads them. Tops
 // that are their bottom (Reshape, Flatten, in forward also Split) move nothing.
 //
-// Nothing waits while layers of the device follow each other. Losses are copied to page-locked
-// memory in the device's order and read at the end of forward, together with the outputs, in one
-// wait.
+// Batches of data layers come ahead of their use (batch_upload.h). Nothing waits while layers of
+// the device follow each other. Losses are copied to page-locked memory in the device's order and
+// read at the end of forward, together with the outputs, in one wait.
 //
 // Invariant: host memory that an upload reads is not written before the upload is over; a host
 // layer waits for uploads before it fills its tops.
@@ -19,17 +19,22 @@
 #include "src/net/net.h"
 
 namespace kinet {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 18;  // floats that go up at a time: 1 MiB
+
+}  // namespace
 
 // One layer's side.
 struct Net::Side {
   Device* device;  // null: the host
 
-  void bring(Buffer& buffer) const {
-    if (device != nullptr) {
-      buffer.to_device();
-    } else {
-      buffer.to_host();
-    }
+  void bring_data(const Tensor& tensor) const { bring(*tensor.data_buffer(), tensor); }
+  void bring_diff(const Tensor& tensor) const { bring(*tensor.diff_buffer(), tensor); }
+  // Of a block that comes in pieces, those of the tensor are waited for.
+  void bring(Buffer& buffer, const Tensor& tensor) const {
+    if (device == nullptr) return buffer.to_host();
+    buffer.to_device(tensor.offset() + static_cast<size_t>(tensor.count()));
   }
   void wrote(Buffer& buffer) const {
     if (device != nullptr) {
@@ -96,31 +101,41 @@ class Net::GradientDrain {
   std::deque<Copy> ranges_;
 };
 
-std::optional<double> Net::forward_on_device(const Context& context, PassHook* hook) {
+// false: the hook has ended it. Losses are on their way: finish_losses().
+bool Net::begin_forward(const Context& context, PassHook* hook) {
   pending_.clear();
   for (int i = 0; i < layer_count(); ++i) {
     if (hook != nullptr && !hook->go_on()) {
       device_->synchronize();  // no loss may arrive during the next pass
-      return std::nullopt;
+      return false;
     }
     reshape_when_changed(i);
     forward_moving(context, i);
     start_loss(i);
   }
   for (const Output& output : outputs_) output.tensor->data_buffer()->begin_to_host();
-  return finish_losses();
+  begin_next_batches();
+  return true;
+}
+
+// Here and behind backward, where a batch may be there that was not yet made after forward.
+void Net::begin_next_batches() {
+  for (const auto& upload : uploads_) {
+    if (upload != nullptr) upload->begin_next();
+  }
 }
 
 void Net::forward_moving(const Context& context, int i) {
+  if (uploads_[i] != nullptr) return uploads_[i]->forward();
   const Side side{layer_on_device(i) ? device_.get() : nullptr};
   Layer& layer = *layers_[i];
   Context here = context;
   here.device = side.device;
   const bool passes_on = layer.type().top_memory != TopMemory::kOwn;
   if (!passes_on) {
-    for (Tensor* bottom : bottoms_[i]) side.bring(*bottom->data_buffer());
+    for (Tensor* bottom : bottoms_[i]) side.bring_data(*bottom);
   }
-  for (const Tensor& blob : layer.blobs()) side.bring(*blob.data_buffer());
+  for (const Tensor& blob : layer.blobs()) side.bring_data(blob);
   if (side.device == nullptr) device_->finish_uploads();
   layer.forward(here, bottoms_[i], tops_[i]);
   if (!passes_on) {
@@ -171,13 +186,14 @@ bool Net::backward_on_device(const Context& context, PassHook* hook) {
     backward_moving(context, i);
     if (!drain) continue;
     drain->tell(0);  // what was begun before this layer
-    if (!final_after_[i].empty()) parameter_diff_->to_device();
+    for (const FloatRange& range : final_after_[i]) parameter_diff_->to_device(range.to);
     drain->begin(final_after_[i]);
   }
   if (drain) {
     drain->tell(0);
     parameter_diff_->now_equal();
   }
+  begin_next_batches();
   return true;
 }
 
@@ -193,16 +209,16 @@ void Net::backward_moving(const Context& context, int i) {
   }
   if (layer.type().top_memory == TopMemory::kSharesDataAndDiff) return;
   for (Tensor* top : tops_[i]) {
-    if (top->has_diff()) side.bring(*top->diff_buffer());
-    if (needs.top_data) side.bring(*top->data_buffer());
+    if (top->has_diff()) side.bring_diff(*top);
+    if (needs.top_data) side.bring_data(*top);
   }
   if (needs.bottom_data) {
-    for (Tensor* bottom : bottoms_[i]) side.bring(*bottom->data_buffer());
+    for (Tensor* bottom : bottoms_[i]) side.bring_data(*bottom);
   }
   for (size_t j = 0; j < layer.blobs().size(); ++j) {
     const Tensor& blob = layer.blobs()[j];
-    side.bring(*blob.data_buffer());
-    if (masks_[i].blob[j]) side.bring(*blob.diff_buffer());
+    side.bring_data(blob);
+    if (masks_[i].blob[j]) side.bring_diff(blob);
   }
   Context here = context;
   here.device = side.device;
@@ -225,7 +241,10 @@ void Net::edit_on_host() {
   to_host();
   for (const auto& layer : layers_) {
     for (const Tensor& blob : layer->blobs()) {
-      if (blob.data_buffer()->on_device()) blob.data_buffer()->written_on_host();
+      Buffer& buffer = *blob.data_buffer();
+      if (!buffer.on_device()) continue;
+      buffer.wait_pieces();
+      buffer.written_on_host();
     }
   }
 }
@@ -239,6 +258,20 @@ float* Net::parameters_on_device() {
 const float* Net::gradients_on_device() {
   parameter_diff_->to_device();
   return parameter_diff_->device_data();
+}
+
+void Net::begin_gradients_up(size_t from, size_t to) {
+  if (from < to) parameter_diff_->begin_to_device(from, to);
+}
+
+void Net::gradients_are_up() { parameter_diff_->now_equal(); }
+
+// In the order of layers: the first one can begin when its own have come.
+void Net::begin_parameters_up() {
+  for (size_t from = 0; from < parameter_floats_; from += kPiece) {
+    parameter_data_->begin_to_device(from, std::min(from + kPiece, parameter_floats_));
+  }
+  parameter_data_->now_equal();
 }
 
 void Net::keep_buffers(Buffer& kept) const {

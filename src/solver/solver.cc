@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/solver/global_batch.h"
 #include "src/solver/solver_impl.h"
 
@@ -155,6 +156,24 @@ void Solver::Impl::build_device_optimizer() {
   device_history.written_on_host();
 }
 
+std::shared_ptr<void> Solver::Impl::page_locked(std::span<std::byte> memory,
+                                                std::shared_ptr<void> owner) {
+  if (train->device() == nullptr || memory.empty()) return owner;
+  std::string why;
+  std::shared_ptr<void> locked =
+      train->device()->lock_pages(memory.data(), memory.size(), owner, &why);
+  if (locked != nullptr) return locked;
+  if (!page_locks_refused) {
+    observer.on_warning(fmt::format(
+        "{} that gradients and weights travel through cannot be page-locked ({}): their copies to "
+        "and from the GPU take longer and run beside nothing\nhint: raise the limit of locked "
+        "memory: ulimit -l unlimited",
+        human_bytes(memory.size()), why));
+  }
+  page_locks_refused = true;
+  return owner;
+}
+
 std::span<const float> Solver::Impl::host_history() const {
   device_history.to_host();
   return history;
@@ -225,8 +244,13 @@ void Solver::attach(Bsp& bsp) {
   KINET_CHECK(bsp.workers() == impl_->options.workers && bsp.rank() == impl_->options.worker,
               "worker {} of {} cannot be rank {} of {}", impl_->options.worker,
               impl_->options.workers, bsp.rank(), bsp.workers());
-  impl_->train->move_gradients(bsp.gradients(), bsp.owner());
+  const std::span<float> gradients = bsp.gradients();
+  impl_->train->move_gradients(gradients,
+                               impl_->page_locked(as_writable_bytes(gradients), bsp.owner()));
   impl_->bsp = &bsp;
+  if (!impl_->updates_on_device()) return;
+  bsp.on_summed(
+      [net = impl_->train.get()](size_t from, size_t to) { net->begin_gradients_up(from, to); });
 }
 
 void Solver::attach(Communicator& comm) {
@@ -250,6 +274,8 @@ void Solver::attach(Communicator& comm) {
 void Solver::detach() {
   impl_->side.reset();
   impl_->link.reset();
+  impl_->page_locks.clear();
+  impl_->own_memory.reset();
 }
 
 void Solver::step() {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,8 +92,11 @@ struct Solver::Impl {
     return (batch * settings.iter_size + micro) * options.workers + options.worker;
   }
   void apply_update();
-  // On a device, weights are updated there unless gradients are exchanged with other workers.
+  // On a device, weights are updated there, unless the update is that of servers.
   bool updates_on_device() const;
+  // The owner of memory that copies to and from the device use, which is page-locked from now on,
+  // if there is a device; a warning when it cannot be.
+  std::shared_ptr<void> page_locked(std::span<std::byte> memory, std::shared_ptr<void> owner);
   double gradient_length();                     // of the sum over micro-batches
   std::span<const float> host_history() const;  // up to date
   [[noreturn]] void stop_non_finite(const std::vector<int64_t>& positions);
@@ -140,6 +144,8 @@ struct Solver::Impl {
   void test_for(const WorkerLink::Order& order);
   void tell_wishes(SolverControl& control);
   void go_to_batch(int64_t batch);
+  // The owner of a block of an order's: locked when it is first seen.
+  std::shared_ptr<void> lent_owner(std::span<float> block);
 
   // --- lr_step.cc
   void build_search();
@@ -221,6 +227,9 @@ struct Solver::Impl {
   std::unique_ptr<WorkerLink> link;            // null: this is no worker of servers
   std::unique_ptr<PushCompressor> compressor;  // null: pushes are sent as they are
   int64_t worker_batch = 0;  // of a worker of servers: number of the mini-batch at hand
+  std::map<const void*, std::shared_ptr<void>> page_locks;  // of blocks that a server has lent
+  std::shared_ptr<void> own_memory;                         // of `link`, page-locked
+  bool page_locks_refused = false;                          // and that has been told
   bool overlap = true;
   std::unique_ptr<WorkerRule> worker_rule;  // null: gradients are pushed as they are
   int64_t steps_done = 0;                   // mini-batches behind what is pushed next

@@ -86,10 +86,7 @@ bool Solver::Impl::compute_gradient(SolverControl* control) {
 
 // The loss of one micro-batch, or none when the hook has ended the pass.
 std::optional<double> Solver::Impl::run_pass(int64_t micro, PassHook* hook) {
-  const Context c = context(Phase::kTrain, pass_number(micro));
-  const std::optional<double> one = train->forward(c, hook);
-  if (!one || !std::isfinite(*one)) return one;
-  return train->backward(c, hook) ? one : std::nullopt;
+  return train->forward_backward(context(Phase::kTrain, pass_number(micro)), hook);
 }
 
 double Solver::Impl::pause_after(double computed) {
@@ -125,6 +122,7 @@ bool Solver::Impl::exchange_gradients(SolverControl* control, const std::vector<
     note("waiting for the gradients of the others");
     // Who is told twice to stop waits for nobody, nor for an agreement.
     exchange_broken = !bsp->reduce(step, stop_now, all);
+    if (device_optimizer != nullptr) train->gradients_are_up();
   } catch (const Error& error) {
     exchange_broken = true;
     if (control == nullptr || !control->stop_now) {
@@ -182,7 +180,7 @@ void Solver::Impl::undo_iteration(const std::vector<int64_t>& before) {
 }
 
 bool Solver::Impl::updates_on_device() const {
-  return device_optimizer != nullptr && bsp == nullptr && link == nullptr;
+  return device_optimizer != nullptr && link == nullptr;
 }
 
 double Solver::Impl::gradient_length() {
@@ -204,6 +202,8 @@ void Solver::Impl::apply_update() {
   double scale = 1 / (static_cast<double>(batches_an_update()) * in_gradient());
   if (settings.clip > 0 && norm > settings.clip) scale *= settings.clip / norm;
   step.gradient_scale = static_cast<float>(scale);
+  // Before the update, which would be waited for: on a device the statistics come to the host.
+  if (bsp != nullptr) bsp->average(train->buffer_arena());
   if (updates_on_device()) {
     device_history.to_device();
     device_history.written_on_device();
@@ -214,7 +214,6 @@ void Solver::Impl::apply_update() {
     optimizer->update(segments, step, {train->parameter_arena(), train->gradient_arena(), history});
     if (device_optimizer != nullptr) device_history.written_on_host();
   }
-  if (bsp != nullptr) bsp->average(train->buffer_arena());
   ++iteration;
 }
 

@@ -64,15 +64,25 @@ void Solver::Impl::become_worker(Communicator& communicator) {
   // A rule's steps and a search's trials write into the weights.
   link_options.lend_weights = in_place && worker_rule == nullptr && lr_search == nullptr;
   link = std::make_unique<WorkerLink>(communicator, layout, link_options);
+  own_memory = page_locked(link->memory(), link->owner());
   if (worker_rule == nullptr) {
-    train->move_gradients(link->gradients(), link->owner());
+    train->move_gradients(link->gradients(), own_memory);
   } else {
     worker_rule->set_up(setup, layout.floats);
   }
   const std::span<float> weights = train->parameter_arena(), buffers = train->buffer_arena();
   std::copy(weights.begin(), weights.end(), link->weights(0).begin());
   std::copy(buffers.begin(), buffers.end(), link->buffers(0).begin());
-  train->use_parameters(link->weights(0), link->buffers(0), link->owner());
+  train->use_parameters(link->weights(0), link->buffers(0), own_memory);
+}
+
+std::shared_ptr<void> Solver::Impl::lent_owner(std::span<float> block) {
+  const std::span<std::byte> own = link->memory();
+  const auto* begin = reinterpret_cast<const std::byte*>(block.data());
+  if (begin >= own.data() && begin < own.data() + own.size()) return own_memory;
+  std::shared_ptr<void>& locked = page_locks[begin];
+  if (locked == nullptr) locked = page_locked(as_writable_bytes(block), link->owner());
+  return locked;
 }
 
 // What a worker rule pushes is a mean already.
@@ -134,8 +144,10 @@ void Solver::Impl::compute_for(const WorkerLink::Order& order) {
   note("computing the gradient");
   go_to_batch(answer.batch);
   link->wait_sent();
-  train->use_parameters(order.weights, order.buffers, link->owner());
-  if (worker_rule == nullptr) train->use_gradients(link->gradients(), link->owner());
+  train->use_parameters(order.weights, order.buffers, lent_owner(order.weights));
+  if (worker_rule == nullptr) {
+    train->use_gradients(link->gradients(), lent_owner(link->gradients()));
+  }
   const double begin = now();
   link->begin_push(answer);
   Hook hook(*link, overlap && worker_rule == nullptr && compressor == nullptr);
@@ -275,7 +287,7 @@ void Solver::Impl::push_rule() {
 void Solver::Impl::test_for(const WorkerLink::Order& order) {
   const TestTaskMessage& task = order.test;
   note("testing", true);
-  train->use_parameters(order.weights, order.buffers, link->owner());
+  train->use_parameters(order.weights, order.buffers, lent_owner(order.weights));
   std::vector<double> sums;
   for (size_t i = 0; i < tests.size(); ++i) {
     const TestPlan plan{static_cast<int>(i), task.iteration, test_batches[i]};

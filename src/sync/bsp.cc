@@ -60,6 +60,15 @@ void Bsp::gradients_final(size_t from, size_t to) {
     finals_.erase(next);
   }
   start_buckets();
+  tell_summed();
+}
+
+// Sums are finished in the order in which they were begun.
+void Bsp::tell_summed() {
+  for (; told_ < buckets_.size() && collectives_->done(buckets_[told_].ticket); ++told_) {
+    const Bucket& bucket = buckets_[told_];
+    if (summed_ && bucket.from < bucket.to) summed_(bucket.from, bucket.to);
+  }
 }
 
 void Bsp::start_buckets() {
@@ -67,7 +76,8 @@ void Bsp::start_buckets() {
   while (started_from_ > 0) {
     const size_t begin = started_from_ > bucket ? started_from_ - bucket : 0;
     if (begin < final_from_) return;
-    buckets_.push_back(collectives_->all_reduce(begin, started_from_ - begin));
+    buckets_.push_back({collectives_->all_reduce(begin, started_from_ - begin), begin,
+                        std::min(started_from_, arena_)});
     started_from_ = begin;
   }
 }
@@ -137,13 +147,14 @@ bool Bsp::sum_rest(size_t tail_size, const std::atomic<bool>* interrupted) {
   if (overlaps()) {
     final_from_ = 0;
     start_buckets();
-    buckets_.push_back(collectives_->all_reduce(gradients_, tail_size));
+    buckets_.push_back({collectives_->all_reduce(gradients_, tail_size), 0, 0});
   } else {
-    buckets_.push_back(collectives_->all_reduce(0, gradients_ + tail_size));
+    buckets_.push_back({collectives_->all_reduce(0, gradients_ + tail_size), 0, arena_});
   }
-  for (const Ticket ticket : buckets_) {
-    wait(ticket, fmt::format("the gradients of iteration {}", step_), interrupted);
-    if (!collectives_->done(ticket)) return false;
+  for (const Bucket& bucket : buckets_) {
+    wait(bucket.ticket, fmt::format("the gradients of iteration {}", step_), interrupted);
+    if (!collectives_->done(bucket.ticket)) return false;
+    tell_summed();
   }
   begin_buckets();
   return true;
@@ -151,6 +162,7 @@ bool Bsp::sum_rest(size_t tail_size, const std::atomic<bool>* interrupted) {
 
 void Bsp::begin_buckets() {
   buckets_.clear();
+  told_ = 0;
   finals_.clear();
   started_from_ = gradients_;
   final_from_ = arena_;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -73,6 +74,10 @@ class Bsp {
   // arena to its start, whatever is told in which order. Does nothing without bucket_bytes.
   void gradients_final(size_t from, size_t to);
   bool overlaps() const { return options_.bucket_bytes > 0; }
+  // Is told on the solver's thread, within gradients_final() and reduce(), that floats [from, to)
+  // of gradients() hold the sum: of every float once, while others are still being summed.
+  using Summed = std::function<void(size_t from, size_t to)>;
+  void on_summed(Summed summed) { summed_ = std::move(summed); }
 
   // Sums the gradients of all workers in place and agrees on the rest. `interrupted` (may be null)
   // ends the wait: false is returned, and the run cannot go on.
@@ -110,7 +115,12 @@ class Bsp {
   void wait(Ticket ticket, const std::string& what, const std::atomic<bool>* interrupted);
   void start_buckets();
   void begin_buckets();
+  struct Bucket {
+    Ticket ticket;
+    size_t from, to;  // floats of the gradients
+  };
   bool sum_rest(size_t tail_size, const std::atomic<bool>* interrupted);
+  void tell_summed();
   float* tail() const;
   float* states() const;
   void put_state(const std::vector<uint64_t>& words);
@@ -127,7 +137,9 @@ class Bsp {
   size_t final_from_ = 0,
          started_from_ = 0;          // floats: all from here on are final; are being summed
   std::map<size_t, size_t> finals_;  // final ranges below, by their end: begin
-  std::vector<Ticket> buckets_;
+  std::vector<Bucket> buckets_;
+  size_t told_ = 0;  // of these, how many are summed and told
+  Summed summed_;
   std::vector<bool> finished_;  // by rank: it said so
   double waiting_ = 0;
 };

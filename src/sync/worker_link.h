@@ -47,9 +47,10 @@ class WorkerLink {
   static constexpr int kCopies = 3, kTestCopy = 2;
   // Where the gradient of the last order belongs, P floats. Not the same for every order.
   std::span<float> gradients() const;
-  std::span<float> pushed_buffers() const;                // B, beside the gradients
-  std::span<float> weights(int copy) const;               // P; of this worker's own
-  std::span<float> buffers(int copy) const;               // B
+  std::span<float> pushed_buffers() const;   // B, beside the gradients
+  std::span<float> weights(int copy) const;  // P; of this worker's own
+  std::span<float> buffers(int copy) const;  // B
+  std::span<std::byte> memory() const { return {memory_->data(), memory_->bytes()}; }  // its own
   std::shared_ptr<void> owner() const { return owner_; }  // of gradients() and of the last order's
 
   // Says hello to all servers. Throws Error when one does not answer.

@@ -39,6 +39,7 @@ void Buffer::reserve(size_t floats) {
 void Buffer::move_to(std::span<float> memory, std::shared_ptr<void> owner) {
   KINET_CHECK(memory.size() >= capacity_, "a buffer of {} floats does not fit into {}", capacity_,
               memory.size());
+  wait_pieces();
   if (capacity_ > 0) std::memcpy(memory.data(), data(), capacity_ * sizeof(float));
   data_ = std::shared_ptr<float[]>(std::move(owner), memory.data());
   capacity_ = memory.size();
@@ -47,6 +48,7 @@ void Buffer::move_to(std::span<float> memory, std::shared_ptr<void> owner) {
 void Buffer::change_to(std::span<float> memory, std::shared_ptr<void> owner) {
   KINET_CHECK(memory.size() >= capacity_ || data_ == nullptr,
               "a buffer of {} floats cannot become one of {}", capacity_, memory.size());
+  wait_pieces();
   data_ = std::shared_ptr<float[]>(std::move(owner), memory.data());
   if (device_ != nullptr) fresh_ = Fresh::kHost;
 }
@@ -71,17 +73,46 @@ float* Buffer::device_data() {
 }
 
 void Buffer::release_device() noexcept {
+  try {
+    wait_pieces();
+  } catch (const Error&) {  // the device has failed: the next call on it says so
+  }
   if (device_data_ != nullptr) device_->release(device_data_);
   device_data_ = nullptr;
 }
 
-void Buffer::to_device() {
+void Buffer::to_device() { to_device(device_capacity_); }
+
+void Buffer::to_device(size_t end) {
+  follow_pieces(end);
   if (fresh_ != Fresh::kHost) return;
   if (capacity_ > 0) {
     float* const device = device_data();
     device_->upload(device, data(), device_capacity_);
   }
   fresh_ = Fresh::kBoth;
+}
+
+// Pieces go up one after the other: behind one is behind all that were begun before it.
+void Buffer::follow_pieces(size_t end) {
+  size_t last = pieces_.size();
+  while (last > followed_ && pieces_[last - 1].from >= end) --last;
+  if (last == followed_) return;
+  device_->follow(pieces_[last - 1].ticket);
+  followed_ = last;
+}
+
+void Buffer::begin_to_device(size_t from, size_t to) {
+  float* const device = device_data() + from;
+  pieces_.push_back({from, device_->upload_aside(device, data() + from, to - from)});
+}
+
+void Buffer::wait_pieces() {
+  if (pieces_.empty()) return;
+  follow_pieces(capacity_);
+  for (const Piece& piece : pieces_) device_->wait(piece.ticket);
+  pieces_.clear();
+  followed_ = 0;
 }
 
 void Buffer::begin_to_host() {
@@ -94,6 +125,15 @@ void Buffer::to_host() {
   if (fresh_ != Fresh::kDevice) return;
   begin_to_host();
   device_->synchronize();
+}
+
+void Buffer::exchange_on_device(Buffer& other) {
+  KINET_CHECK(device_ == other.device_ && capacity_ == other.capacity_,
+              "buffers of {} and {} floats cannot change places on a device", capacity_,
+              other.capacity_);
+  std::swap(device_data_, other.device_data_);
+  std::swap(device_capacity_, other.device_capacity_);
+  written_on_device();
 }
 
 Tensor::Tensor(const Shape& shape, bool with_diff)

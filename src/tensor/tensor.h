@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "src/tensor/device_memory.h"
 #include "src/tensor/shape.h"
@@ -70,12 +71,28 @@ class Buffer {
   // Bring one side up to date; nothing when it is. to_host() has the values when it returns;
   // begin_to_host() after the device's synchronize().
   void to_device();
+  // Of what was begun in pieces, those up to the one that holds float `end` - 1, and what was begun
+  // before them.
+  void to_device(size_t end);
   void to_host();
   void begin_to_host();
+  // Floats [from, to) of the host's side go up beside what the device does; what is asked for
+  // behind to_device() sees them. fresh() stays: when all have been begun the sides are
+  // now_equal(). The host's side must not be written before wait_pieces().
+  void begin_to_device(size_t from, size_t to);
+  void wait_pieces();
+  // Changes places with what `other` holds on the device, and takes over its values; the host's
+  // side keeps its own. REQUIRES: both on the same device, of the same capacity
+  void exchange_on_device(Buffer& other);
 
  private:
+  struct Piece {
+    size_t from;
+    uint64_t ticket;
+  };
   void allocate_host();
   void release_device() noexcept;
+  void follow_pieces(size_t end);
 
   std::shared_ptr<float[]> data_;
   size_t capacity_ = 0;
@@ -83,6 +100,8 @@ class Buffer {
   float* device_data_ = nullptr;
   size_t device_capacity_ = 0;
   Fresh fresh_ = Fresh::kBoth;
+  std::vector<Piece> pieces_;  // that go up, in order
+  size_t followed_ = 0;        // of these, how many the device's order is behind
 };
 
 class Tensor {

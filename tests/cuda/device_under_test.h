@@ -26,6 +26,7 @@ namespace kinet {
 inline void choose_library() { unsetenv("KINET_CUDA_LIBRARY"); }
 inline std::vector<std::string> thread_orders() { return {"of the device"}; }
 inline void use_thread_order(const std::string&) {}
+inline void use_lazy_streams(bool) {}
 inline std::string device_reports() { return ""; }
 
 #else
@@ -43,6 +44,20 @@ inline void use_thread_order(const std::string& name) {
   for (const auto order : {ThreadOrder::kForward, ThreadOrder::kBackward, ThreadOrder::kRandom}) {
     if (emulation::name_of(order) == name) options.order = order;
   }
+  emulation::set_options(options);
+}
+
+// Work of a stream is done as late as CUDA allows, so that a missing wait shows.
+inline void use_lazy_streams(bool lazy) {
+  emulation::Options options = emulation::options();
+  options.lazy_streams = lazy;
+  emulation::set_options(options);
+}
+
+// As on a machine that lets nobody lock memory.
+inline void refuse_locked_memory(bool refuse) {
+  emulation::Options options = emulation::options();
+  options.refuse_host_register = refuse;
   emulation::set_options(options);
 }
 
