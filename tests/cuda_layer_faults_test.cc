@@ -2,32 +2,13 @@
 // in every order of threads, and the right one passes.
 //
 // ctest: labels=unit,cuda_check kernels=faulty_launches checked
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
-#include "cuda/emulation/control.h"
 #include "tests/cuda/faulty_launches.h"
+#include "tests/cuda_faults.h"
 
 namespace kinet {
 namespace {
 
-using emulation::Report;
-using emulation::ThreadOrder;
-
-class LayerFaults : public testing::TestWithParam<ThreadOrder> {
- protected:
-  void SetUp() override {
-    emulation::Options options;
-    options.order = GetParam();
-    emulation::set_options(options);
-    emulation::reset();
-  }
-  void TearDown() override {
-    emulation::reset();
-    emulation::set_options({});
-  }
-};
+using LayerFaults = ThreadOrders;
 
 TEST_P(LayerFaults, RightLaunchesPass) {
   for (const FaultyLaunch& f : faulty_launches()) {
@@ -39,22 +20,11 @@ TEST_P(LayerFaults, RightLaunchesPass) {
 TEST_P(LayerFaults, WrongLaunchesAreFound) {
   for (const FaultyLaunch& f : faulty_launches()) {
     f.launch(true);
-    const std::vector<Report> reports = emulation::take_reports();
-    EXPECT_TRUE(std::any_of(reports.begin(), reports.end(),
-                            [&](const Report& r) {
-                              return std::find(f.faults.begin(), f.faults.end(), r.fault) !=
-                                     f.faults.end();
-                            }))
-        << f.name << ": reported was only:\n"
-        << emulation::text_of(reports);
-    emulation::reset();  // a fault of a kernel is for good otherwise
+    expect_found(f.name, emulation::take_reports(), f.faults);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, LayerFaults,
-                         testing::Values(ThreadOrder::kForward, ThreadOrder::kBackward,
-                                         ThreadOrder::kRandom),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+KINET_IN_EVERY_ORDER(LayerFaults);
 
 }  // namespace
 }  // namespace kinet

@@ -98,10 +98,14 @@ void Checker::begin_launch(const Launch& launch) {
   clocks_.assign(static_cast<size_t>(launch.block.x) * launch.block.y * launch.block.z, Clocks{});
   clocks_used_ = true;
   accesses_ = 0;
+  const Engine& e = engine();
+  statistics_.begin_launch(e.options.access_statistics || !e.access_file.empty(), launch.site.what,
+                           clocks_.size());
   active_checker = this;
 }
 
 void Checker::begin_block() {
+  if (statistics_.on()) statistics_.end_block();  // the one before
   ++blocks_;
   if (!clocks_used_) return;
   for (size_t thread = 0; thread < clocks_.size(); ++thread) {
@@ -112,6 +116,7 @@ void Checker::begin_block() {
 }
 
 void Checker::end_launch() {
+  if (statistics_.on()) statistics_.end_block();
   active_checker = nullptr;
   engine().counters.accesses += accesses_;
 }
@@ -174,6 +179,7 @@ void Checker::global_access(const char* address, size_t bytes, AccessKind kind, 
                      arena.describe(address)));
     scheduler_->end_thread();
   }
+  if (statistics_.on()) statistics_.add(pc, kind, false, now_.thread, address, bytes);
   const size_t begin = arena.offset(address), end = begin + bytes;
   for (size_t cell = begin / kCellBytes; cell * kCellBytes < end; ++cell) {
     const size_t first = std::max(begin, cell * kCellBytes) % kCellBytes;
@@ -197,6 +203,7 @@ void Checker::shared_access(const Segment& segment, std::vector<Cell>& cells, co
                      describe(address)));
     scheduler_->end_thread();
   }
+  if (statistics_.on()) statistics_.add(pc, kind, true, now_.thread, address, bytes);
   const auto begin = static_cast<size_t>(offset), end = begin + bytes;
   for (size_t cell = begin / kCellBytes; cell * kCellBytes < end; ++cell) {
     const size_t first = std::max(begin, cell * kCellBytes) % kCellBytes;

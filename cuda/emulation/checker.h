@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/emulation/access_statistics.h"
 #include "cuda/emulation/arena.h"
 #include "cuda/emulation/control.h"
 #include "cuda/emulation/scheduler.h"
@@ -47,8 +48,6 @@ struct alignas(64) Cell {
   uint8_t initialised;                // as AccessRecord::bytes
 };
 
-enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
-
 class Checker {
  public:
   Checker() = default;
@@ -69,6 +68,7 @@ class Checker {
 
   // `pc`: the return address of the hook. Does not return when the access must not happen.
   void access(const void* address, size_t bytes, AccessKind kind, const void* pc);
+  AccessStatistics& statistics() { return statistics_; }
   void misaligned(const void* address, const char* file, int line, size_t alignment);
   void warp_met(size_t first_thread, unsigned arrived,
                 const std::array<const WarpRequest*, kWarpLanes>& requests);
@@ -109,6 +109,7 @@ class Checker {
   uint64_t launch_ = 0;  // counted over the process
   uint64_t blocks_ = 0;  // likewise
   int64_t accesses_ = 0;
+  AccessStatistics statistics_;
   std::unordered_map<uint64_t, size_t> known_;  // fault and pc -> report
   std::unordered_map<const void*, std::string> places_;
 };
@@ -120,5 +121,8 @@ extern thread_local Checker* active_checker __attribute__((tls_model("initial-ex
 
 // file:line of a code address where the module has debugging information, else module+offset.
 std::string place_of(const void* pc);
+// The same with the line of the kernel in which functions that hold the address were called:
+// "reduce.h:30 in softmax.h:99".
+std::string lines_of(const void* pc);
 
 }  // namespace kinet::emulation

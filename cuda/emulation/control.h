@@ -21,6 +21,9 @@ struct Options {
   bool lazy_streams = false;
   // A barrier that some threads of the block have left for good by returning is reported.
   bool exited_threads_are_faults = false;
+  // In check mode: what take_access_statistics() gives is counted. Each access then costs several
+  // times as much.
+  bool access_statistics = false;
   int device_count = 1;
   int compute_capability = 80;               // major * 10 + minor
   size_t shared_memory_opt_in = 163 * 1024;  // bytes of dynamic shared memory with the attribute
@@ -57,6 +60,25 @@ std::vector<Report> take_reports();
 // All of them, one a line; empty when there are none.
 std::string text_of(const std::vector<Report>& reports);
 
+// What the accesses of one place of a kernel cost, summed over the accesses of its warps: how well
+// global memory is coalesced, and conflicts of banks of shared memory. How accesses of a warp are
+// found, and what is not modelled: access_statistics.h.
+struct AccessRow {
+  std::string kernel;  // as written at the launch
+  std::string place;   // file:line; of code in a function: "math.h:5 in kernel.cu:20"
+  std::string access;  // "read 4": what a lane does, and its bytes
+  bool shared = false;
+  int64_t warps = 0;  // accesses of a warp
+  int64_t lanes = 0;  // that took part in them
+  int64_t paid = 0;   // global: sectors of 32 bytes; shared: ways, turns of the busiest bank
+  int64_t least = 0;  // the same if every byte of a sector, every bank of a turn, were of use
+  int64_t worst = 0;  // paid by one access
+};
+// Since the last call, what wastes most first. Needs Options::access_statistics, or in the
+// environment KINET_CUDA_ACCESSES=<file>, to which the table is then written when the process ends.
+std::vector<AccessRow> take_access_statistics();
+std::string text_of(const std::vector<AccessRow>& rows);
+
 struct Counters {
   int64_t launches = 0;
   int64_t threads = 0;
@@ -67,7 +89,7 @@ struct Counters {
 };
 Counters counters();
 
-// Forgets streams' queues, allocations, errors, reports and counters; options stay.
+// Forgets streams' queues, allocations, errors, reports and counters; options and statistics stay.
 void reset();
 
 }  // namespace kinet::emulation

@@ -34,6 +34,7 @@ struct Engine {
   bool in_launch = false;
   cudaError_t sticky = cudaSuccess;
   std::vector<Report> reports;
+  std::string access_file;                       // KINET_CUDA_ACCESSES
   std::map<const void*, size_t> dynamic_limits;  // cudaFuncSetAttribute: kernel -> bytes
 };
 Engine& engine();

@@ -58,7 +58,8 @@ function(kinet_cuda_emulated_sources target)
   target_link_options(${target} PRIVATE -Wl,-Bsymbolic)
   if(arg_CHECKED)
     target_compile_options(${target} PRIVATE
-      -fsanitize=thread -fsanitize=alignment -fsanitize-recover=alignment -g1 -Wno-tsan)
+      -fsanitize=thread -fsanitize=alignment -fsanitize-recover=alignment -g1 -Wno-tsan
+      -fno-tree-sra)  # a vector access is one access, not one for each of its values
     target_compile_definitions(${target} PRIVATE KINET_EMULATION_CHECKED=1)
   endif()
   target_link_libraries(${target} PUBLIC kinet_cuda_emulation)
