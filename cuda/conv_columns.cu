@@ -119,9 +119,9 @@ size_t columns_workspace_floats(const ConvGeometry& g) {
   return static_cast<size_t>(stored + columns.images * g.weights());
 }
 
-// Y = W X~ + b.
+// Y = W X~ + b, through ReLU where asked for.
 void columns_forward(const Gpu& gpu, const ConvGeometry& g, const float* x, const float* weights,
-                     const float* bias, float* y, float* workspace) {
+                     const Ending& ending, float* y, float* workspace) {
   for_each_block(g, [&](const ConvShape& s, int64_t first) {
     const float* from = x + first * g.input();
     float* to = y + first * g.output();
@@ -134,7 +134,7 @@ void columns_forward(const Gpu& gpu, const ConvGeometry& g, const float* x, cons
            {columns + image * c.image + group * c.group, false, c.*along},
            {to + image * r.image + group * r.group, 0, r.*along}, count);
     });
-    if (bias != nullptr) add_bias(gpu, s.images, s.outputs, s.pixels(), bias, to);
+    end_planes(gpu, s.images, s.outputs, s.pixels(), ending, to);
   });
 }
 

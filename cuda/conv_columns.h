@@ -10,14 +10,15 @@
 
 #include "cuda/conv_shape.h"
 #include "cuda/layer.h"
+#include "cuda/relu.h"
 
 namespace kinet {
 
 size_t columns_workspace_floats(const ConvGeometry& g);
 
-// y = conv(x, weights) + bias; bias may be null.
+// y = conv(x, weights), with its ending.
 void columns_forward(const Gpu& gpu, const ConvGeometry& g, const float* x, const float* weights,
-                     const float* bias, float* y, float* workspace);
+                     const Ending& ending, float* y, float* workspace);
 // OVERWRITES dx.
 void columns_backward_data(const Gpu& gpu, const ConvGeometry& g, const float* dy,
                            const float* weights, float* dx, float* workspace);

@@ -24,7 +24,7 @@ Planes planes_of(const ConvShape& s, int plane_pixels, int image_planes) {
 // One thread for each output pixel. `patches` are those of a single plane.
 __global__ void __launch_bounds__(kThreads)
     depthwise_forward_kernel(int64_t count, Planes planes, ConvPatches patches,
-                             const float* weights, const float* bias, float* y) {
+                             const float* weights, Ending ending, float* y) {
   KINET_GRID_STRIDE(at, count) {
     const auto [plane, p] = divide(static_cast<int>(at), planes.per_plane);  // n outputs + o
     const int o = divide(plane, planes.per_image).rest;
@@ -32,12 +32,12 @@ __global__ void __launch_bounds__(kThreads)
     const float* x = patches.base + static_cast<int64_t>(plane / planes.multiplier) * planes.image;
     const float* w = weights + static_cast<int64_t>(o) * planes.taps;
     const ConvPoint pixel = patches.pixel(p);
-    float sum = bias != nullptr ? bias[o] : 0.f;
+    float sum = ending.bias_of(o);
     for (int k = 0; k < planes.taps; ++k) {
       int offset;
       if (patches.locate(patches.tap(k), pixel, &offset)) sum += w[k] * x[offset];
     }
-    y[at] = sum;
+    y[at] = ending.finish(sum);
   }
 }
 
@@ -112,13 +112,13 @@ size_t depthwise_workspace_floats(const ConvGeometry& g) {
 }
 
 void cuda_depthwise_forward(const Gpu& gpu, const ConvGeometry& g, const float* x,
-                            const float* weights, const float* bias, float* y) {
+                            const float* weights, const Ending& ending, float* y) {
   for_each_launch(g, [&](const ConvGeometry& part, int64_t first) {
     const ConvShape s = ConvShape::of(part);
     const int64_t count = s.images * s.output();
     KINET_LAUNCH(depthwise_forward_kernel, blocks_for(count), kThreads, 0, gpu.stream, count,
                  planes_of(s, s.pixels(), s.outputs),
-                 ConvPatches(plane_shape(s), x + first * g.input()), weights, bias,
+                 ConvPatches(plane_shape(s), x + first * g.input()), weights, ending,
                  y + first * g.output());
     KINET_CUDA_CHECK_LAUNCH();
   });

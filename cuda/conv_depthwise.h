@@ -11,6 +11,7 @@
 
 #include "cuda/conv_shape.h"
 #include "cuda/layer.h"
+#include "cuda/relu.h"
 
 namespace kinet {
 
@@ -18,7 +19,7 @@ namespace kinet {
 size_t depthwise_workspace_floats(const ConvGeometry& g);
 
 void cuda_depthwise_forward(const Gpu& gpu, const ConvGeometry& g, const float* x,
-                            const float* weights, const float* bias, float* y);
+                            const float* weights, const Ending& ending, float* y);
 // OVERWRITES dx.
 void cuda_depthwise_backward_data(const Gpu& gpu, const ConvGeometry& g, const float* dy,
                                   const float* weights, float* dx);

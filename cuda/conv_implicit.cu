@@ -149,9 +149,9 @@ size_t implicit_workspace_floats(const ConvGeometry& g) {
   return static_cast<size_t>(std::max({forward, data, weights}));
 }
 
-// Y[o, p] = sum over k of W[o, k] X~[k, p], plus b[o].
+// Y[o, p] = sum over k of W[o, k] X~[k, p], plus b[o], through ReLU where asked for.
 void implicit_forward(const Gpu& gpu, const ConvGeometry& g, const ImplicitOptions& options,
-                      const float* x, const float* weights, const float* bias, float* y,
+                      const float* x, const float* weights, const Ending& ending, float* y,
                       float* workspace) {
   pack_weights(gpu, g.groups, g.group_outputs(), g.depth(), weights, workspace);
   for_each_launch(g, [&](const ConvGeometry& part, int64_t first) {
@@ -159,7 +159,7 @@ void implicit_forward(const Gpu& gpu, const ConvGeometry& g, const ImplicitOptio
     const WeightedGather<ConvPatches> operands{workspace,
                                                static_cast<int>(padded_rows(s.group_outputs())),
                                                ConvPatches(s, x + first * g.input())};
-    const ConvResult result(y + first * g.output(), bias, s.group_outputs(), s.images, s.pixels(),
+    const ConvResult result(y + first * g.output(), ending, s.group_outputs(), s.images, s.pixels(),
                             s.outputs * s.pixels());
     launch(gpu, options, whole_depth(s.group_outputs(), result.count, s.groups, g.depth()),
            operands, result);

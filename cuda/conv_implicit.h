@@ -9,6 +9,7 @@
 
 #include "cuda/conv_shape.h"
 #include "cuda/layer.h"
+#include "cuda/relu.h"
 
 namespace kinet {
 
@@ -27,9 +28,9 @@ struct ImplicitOptions {
 
 size_t implicit_workspace_floats(const ConvGeometry& g);
 
-// y = conv(x, weights) + bias; bias may be null.
+// y = conv(x, weights), with its ending.
 void implicit_forward(const Gpu& gpu, const ConvGeometry& g, const ImplicitOptions& options,
-                      const float* x, const float* weights, const float* bias, float* y,
+                      const float* x, const float* weights, const Ending& ending, float* y,
                       float* workspace);
 // OVERWRITES dx.
 void implicit_backward_data(const Gpu& gpu, const ConvGeometry& g, const ImplicitOptions& options,

@@ -12,6 +12,7 @@
 #include "cuda/async_copy.h"
 #include "cuda/conv_math.h"
 #include "cuda/conv_shape.h"
+#include "cuda/relu.h"
 
 namespace kinet {
 
@@ -146,18 +147,18 @@ struct PixelProducts {
 
 // C: `rows` rows of `plane` neighbouring columns, in one matrix for each image.
 struct ConvResult {
-  float* data;        // of the first group and slice
-  const float* bias;  // null, or one value for each row of all groups
-  int rows, count;    // of one group: rows, and columns in all images
+  float* data;      // of the first group and slice
+  Ending ending;    // a bias for each row of all groups
+  int rows, count;  // of one group: rows, and columns in all images
   int plane, image_floats, group_floats;
   int64_t slice_floats;
   bool vector;  // rows begin 16-byte aligned, and plane is a multiple of 4
   FastDivide per_image;
 
-  ConvResult(float* to, const float* row_bias, int row_count, int images, int columns,
+  ConvResult(float* to, const Ending& end, int row_count, int images, int columns,
              int floats_of_image)
       : data(to),
-        bias(row_bias),
+        ending(end),
         rows(row_count),
         count(images * columns),
         plane(columns),
@@ -171,7 +172,7 @@ struct ConvResult {
   __device__ ConvResult at(int group, int64_t slice) const {
     ConvResult part = *this;
     part.data += static_cast<int64_t>(group) * group_floats + slice * slice_floats;
-    if (bias != nullptr) part.bias += static_cast<int64_t>(group) * rows;
+    if (ending.bias != nullptr) part.ending.bias += static_cast<int64_t>(group) * rows;
     return part;
   }
 
@@ -195,31 +196,33 @@ struct ConvResult {
   }
   __device__ void store4(int row, const Columns& to, const float* c) const {
     if (row >= rows) return;
-    const float b = bias != nullptr ? bias[row] : 0.f;
+    const float b = ending.bias_of(row);
     float* line = data + static_cast<int64_t>(row) * plane;
     if (vector) {
       if (to.offset[0] < 0) return;
       *reinterpret_cast<float4*>(line + to.offset[0]) =
-          make_float4(c[0] + b, c[1] + b, c[2] + b, c[3] + b);
+          make_float4(ending.finish(c[0] + b), ending.finish(c[1] + b), ending.finish(c[2] + b),
+                      ending.finish(c[3] + b));
       return;
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      if (to.offset[j] >= 0) line[to.offset[j]] = c[j] + b;
+      if (to.offset[j] >= 0) line[to.offset[j]] = ending.finish(c[j] + b);
     }
   }
   __device__ void store2(int row, const Columns& to, const float* c) const {
     if (row >= rows) return;
-    const float b = bias != nullptr ? bias[row] : 0.f;
+    const float b = ending.bias_of(row);
     float* line = data + static_cast<int64_t>(row) * plane;
     if (vector) {
       if (to.offset[0] < 0) return;
-      *reinterpret_cast<float2*>(line + to.offset[0]) = make_float2(c[0] + b, c[1] + b);
+      *reinterpret_cast<float2*>(line + to.offset[0]) =
+          make_float2(ending.finish(c[0] + b), ending.finish(c[1] + b));
       return;
     }
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      if (to.offset[j] >= 0) line[to.offset[j]] = c[j] + b;
+      if (to.offset[j] >= 0) line[to.offset[j]] = ending.finish(c[j] + b);
     }
   }
 };

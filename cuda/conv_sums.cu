@@ -16,11 +16,15 @@ __global__ void __launch_bounds__(kThreads)
 
 // One warp-wide row of blocks for each plane (n, o).
 __global__ void __launch_bounds__(kThreads)
-    add_bias_kernel(int64_t planes, int outputs, int64_t pixels, const float* bias, float* y) {
+    end_planes_kernel(int64_t planes, int outputs, int64_t pixels, Ending ending, float* y) {
   for (int64_t plane = blockIdx.y; plane < planes; plane += gridDim.y) {
-    const float b = bias[plane % outputs];
     float* to = y + plane * pixels;
-    KINET_GRID_STRIDE(i, pixels) { to[i] += b; }
+    if (ending.bias == nullptr) {
+      KINET_GRID_STRIDE(i, pixels) { to[i] = ending.finish(to[i]); }
+    } else {
+      const float b = ending.bias[plane % outputs];
+      KINET_GRID_STRIDE(i, pixels) { to[i] = ending.finish(to[i] + b); }
+    }
   }
 }
 
@@ -60,14 +64,14 @@ void add_slices(const Gpu& gpu, int64_t n, int64_t slices, const float* parts, f
   KINET_CUDA_CHECK_LAUNCH();
 }
 
-void add_bias(const Gpu& gpu, int64_t images, int64_t outputs, int64_t pixels, const float* bias,
-              float* y) {
+void end_planes(const Gpu& gpu, int64_t images, int64_t outputs, int64_t pixels,
+                const Ending& ending, float* y) {
   const int64_t planes = images * outputs;
-  if (planes == 0 || pixels == 0) return;
+  if (planes == 0 || pixels == 0 || ending.nothing()) return;
   const dim3 grid(static_cast<unsigned>(std::min<int64_t>(divide_up(pixels, kThreads), 1024)),
                   static_cast<unsigned>(std::min(planes, kMostBlocks)));
-  KINET_LAUNCH(add_bias_kernel, grid, kThreads, 0, gpu.stream, planes, static_cast<int>(outputs),
-               pixels, bias, y);
+  KINET_LAUNCH(end_planes_kernel, grid, kThreads, 0, gpu.stream, planes, static_cast<int>(outputs),
+               pixels, ending, y);
   KINET_CUDA_CHECK_LAUNCH();
 }
 

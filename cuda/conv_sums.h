@@ -8,6 +8,7 @@
 
 #include "cuda/conv_shape.h"
 #include "cuda/layer.h"
+#include "cuda/relu.h"
 
 namespace kinet {
 
@@ -21,9 +22,9 @@ inline int64_t divide_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 // sum[i] += parts[0][i] + parts[1][i] + ..., `slices` parts of n floats each.
 void add_slices(const Gpu& gpu, int64_t n, int64_t slices, const float* parts, float* sum);
 
-// y[n, o, :] += bias[o], with images x outputs x pixels.
-void add_bias(const Gpu& gpu, int64_t images, int64_t outputs, int64_t pixels, const float* bias,
-              float* y);
+// y[n, o, :] += bias[o], and ReLU, as the ending says; images x outputs x pixels.
+void end_planes(const Gpu& gpu, int64_t images, int64_t outputs, int64_t pixels,
+                const Ending& ending, float* y);
 
 // ADDS to db: db[o] += sum over n and pixels of dy[n, o, :].
 size_t bias_workspace_floats(int64_t images, int64_t outputs, int64_t pixels);

@@ -9,13 +9,14 @@
 #include "cuda/gemm.h"
 #include "cuda/layer.h"
 #include "layers/convolution.h"
+#include "src/net/fusion.h"
 
 namespace kinet {
 namespace {
 
 constexpr int kTensorCoreArchitecture = 80;  // first with tf32 and bf16
 
-class CudaConvolution : public ConvolutionLayer {
+class CudaConvolution : public ConvolutionLayer, public CanEndWithRelu {
  public:
   void set_up(const std::vector<Shape>& bottoms) override {
     ConvolutionLayer::set_up(bottoms);
@@ -46,13 +47,15 @@ class CudaConvolution : public ConvolutionLayer {
     return tops;
   }
 
+  void end_with_relu() override { relu_ = true; }
+
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     const Gpu& gpu = gpu_of(context);
     const Tf32Products tf32(gpu, math_ != ConvMath::kFloat32);
     const float* weights = blobs()[0].device_data();
-    const float* bias = has_bias() ? blobs()[1].device_data() : nullptr;
+    const Ending ending(has_bias() ? blobs()[1].device_data() : nullptr, relu_);
     for (size_t i = 0; i < bottoms.size(); ++i) {
-      forward(gpu, bottoms[i]->device_data(), weights, bias, tops[i]->device_data());
+      forward(gpu, bottoms[i]->device_data(), weights, ending, tops[i]->device_data());
     }
   }
 
@@ -96,15 +99,16 @@ class CudaConvolution : public ConvolutionLayer {
   }
   ConvEngine engine(ConvPass pass) const { return choose_engine(geometry(), pass, wanted_, math_); }
 
-  void forward(const Gpu& gpu, const float* x, const float* weights, const float* bias, float* y) {
+  void forward(const Gpu& gpu, const float* x, const float* weights, const Ending& ending,
+               float* y) {
     float* workspace = workspace_.device_data();
     switch (engine(ConvPass::kForward)) {
       case ConvEngine::kColumns:
-        return columns_forward(gpu, geometry(), x, weights, bias, y, workspace);
+        return columns_forward(gpu, geometry(), x, weights, ending, y, workspace);
       case ConvEngine::kDepthwise:
-        return cuda_depthwise_forward(gpu, geometry(), x, weights, bias, y);
+        return cuda_depthwise_forward(gpu, geometry(), x, weights, ending, y);
       default:
-        return implicit_forward(gpu, geometry(), options(gpu), x, weights, bias, y, workspace);
+        return implicit_forward(gpu, geometry(), options(gpu), x, weights, ending, y, workspace);
     }
   }
 
@@ -134,6 +138,7 @@ class CudaConvolution : public ConvolutionLayer {
 
   ConvEngine wanted_ = ConvEngine::kAuto;
   ConvMath math_ = ConvMath::kFloat32;
+  bool relu_ = false;
   Workspace workspace_;
 };
 

@@ -2,16 +2,21 @@
 #include "cuda/conv_sums.h"
 #include "cuda/gemm.h"
 #include "cuda/layer.h"
+#include "cuda/relu.h"
 #include "layers/inner_product.h"
+#include "src/net/fusion.h"
 
 namespace kinet {
 namespace {
 
-// y[i, o] += b[o], rows x outputs.
+// y[i, o] += b[o], and ReLU, as the ending says; rows x outputs.
 __global__ void __launch_bounds__(kThreads)
-    row_bias_kernel(int64_t rows, int64_t outputs, const float* bias, float* y) {
+    end_rows_kernel(int64_t rows, int64_t outputs, Ending ending, float* y) {
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-    KINET_GRID_STRIDE(o, outputs) { y[row * outputs + o] += bias[o]; }
+    KINET_GRID_STRIDE(o, outputs) {
+      float& value = y[row * outputs + o];
+      value = ending.finish(ending.bias != nullptr ? value + ending.bias[o] : value);
+    }
   }
 }
 
@@ -44,7 +49,7 @@ int64_t slices_of(int64_t rows, int64_t outputs) {
   return std::clamp<int64_t>(rows / 64, 1, wanted);
 }
 
-class CudaInnerProduct : public InnerProductLayer {
+class CudaInnerProduct : public InnerProductLayer, public CanEndWithRelu {
  public:
   void set_up(const std::vector<Shape>& bottoms) override {
     InnerProductLayer::set_up(bottoms);
@@ -59,6 +64,8 @@ class CudaInnerProduct : public InnerProductLayer {
     return tops;
   }
 
+  void end_with_relu() override { relu_ = true; }
+
   // y = x W' + b
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     const Gpu& gpu = gpu_of(context);
@@ -66,11 +73,11 @@ class CudaInnerProduct : public InnerProductLayer {
     float* y = tops[0]->device_data();
     gemm(gpu, rows_, outputs_, inputs_, {bottoms[0]->device_data()},
          {blobs()[0].device_data(), !transpose_}, {y});
-    if (!bias_term_ || rows_ == 0) return;
+    const Ending ending(bias_term_ ? blobs()[1].device_data() : nullptr, relu_);
+    if (ending.nothing() || rows_ == 0) return;
     const dim3 grid(static_cast<unsigned>(std::min<int64_t>(divide_up(outputs_, kThreads), 1024)),
                     static_cast<unsigned>(std::min(rows_, kMostBlocks)));
-    KINET_LAUNCH(row_bias_kernel, grid, kThreads, 0, gpu.stream, rows_, outputs_,
-                 blobs()[1].device_data(), y);
+    KINET_LAUNCH(end_rows_kernel, grid, kThreads, 0, gpu.stream, rows_, outputs_, ending, y);
     KINET_CUDA_CHECK_LAUNCH();
   }
 
@@ -106,7 +113,7 @@ class CudaInnerProduct : public InnerProductLayer {
     add_slices(gpu, outputs_, slices, workspace_.device_data(), blobs()[1].device_diff());
   }
 
-  bool tf32_ = false;
+  bool tf32_ = false, relu_ = false;
   Workspace workspace_;
 };
 

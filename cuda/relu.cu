@@ -4,15 +4,12 @@
 // Shapes: top = bottom. May run in place; cuda/elementwise.h has the kernels.
 #include "cuda/elementwise.h"
 #include "cuda/layer.h"
+#include "cuda/relu.h"
 #include "layers/relu.h"
+#include "src/net/fusion.h"
 
 namespace kinet {
 namespace {
-
-struct ReluForward {
-  float slope;
-  __device__ float operator()(float x) const { return x > 0 ? x : slope * x; }
-};
 
 // `sign` has the sign of x: y, or x itself when the slope is negative.
 struct ReluBackward {
@@ -20,8 +17,10 @@ struct ReluBackward {
   __device__ float operator()(float sign, float dy) const { return sign > 0 ? dy : slope * dy; }
 };
 
-class CudaRelu : public Relu {
+class CudaRelu : public Relu, public MayBeRelu {
  public:
+  bool is_relu() const override { return slope_ == 0; }
+
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     map_values(gpu_of(context).stream, tops[0]->count(), ReluForward{slope_},
                bottoms[0]->device_data(), tops[0]->device_data());

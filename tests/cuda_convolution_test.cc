@@ -3,12 +3,15 @@
 // cuda: conv_columns conv_depthwise conv_implicit conv_sums errors gemm
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "cuda/conv_columns.h"
 #include "cuda/conv_depthwise.h"
 #include "cuda/conv_engine.h"
 #include "cuda/conv_sums.h"
 #include "cuda/emulation/control.h"
 #include "cuda/mma.h"
+#include "src/base/check.h"
 #include "tests/cuda_conv_cases.h"
 #include "tests/cuda_test_memory.h"
 
@@ -43,26 +46,51 @@ size_t workspace_of(const Way& way, const ConvGeometry& g) {
   }
 }
 
-// Everything lies in allocations of its own, exactly as long as it must be.
-Results run(const TestGpu& gpu, const Way& way, const ConvGeometry& g, const ConvData& data) {
-  const DeviceFloats x(data.x), w(data.weights), bias(data.bias), dy(data.dy);
-  DeviceFloats y(data.y.size()), dx(data.x.size()), dw(data.dw0), db(data.db0);
-  DeviceFloats workspace(std::max<size_t>(workspace_of(way, g), 1));
-  DeviceFloats sums(bias_workspace_floats(g.images, g.outputs, g.window.outputs()));
-  float* const ws = workspace.get();
+struct Factors {
+  const float *x, *weights;
+};
+void run_forward(const TestGpu& gpu, const Way& way, const ConvGeometry& g, const Factors& from,
+                 const Ending& ending, float* y, float* workspace) {
   switch (way.engine) {
     case ConvEngine::kColumns:
-      columns_forward(gpu, g, x.get(), w.get(), bias.get(), y.get(), ws);
+      return columns_forward(gpu, g, from.x, from.weights, ending, y, workspace);
+    case ConvEngine::kDepthwise:
+      return cuda_depthwise_forward(gpu, g, from.x, from.weights, ending, y);
+    default:
+      return implicit_forward(gpu, g, way.options, from.x, from.weights, ending, y, workspace);
+  }
+}
+
+enum class Operand { kNone, kX, kWeights, kBias, kDy, kY, kDx, kDw, kDb, kWorkspace, kSums };
+
+// Everything lies in allocations of its own, exactly as long as it must be, but for `cut`, which is
+// one value shorter.
+Results run(const TestGpu& gpu, const Way& way, const ConvGeometry& g, const ConvData& data,
+            Operand cut = Operand::kNone) {
+  const auto given = [&](Operand operand, std::vector<float> values) {
+    if (operand == cut) values.pop_back();
+    return values;
+  };
+  const auto room = [&](Operand operand, size_t floats) { return floats - (operand == cut); };
+  const DeviceFloats x(given(Operand::kX, data.x)), w(given(Operand::kWeights, data.weights));
+  const DeviceFloats bias(given(Operand::kBias, data.bias)), dy(given(Operand::kDy, data.dy));
+  DeviceFloats y(room(Operand::kY, data.y.size())), dx(room(Operand::kDx, data.x.size()));
+  DeviceFloats dw(given(Operand::kDw, data.dw0)), db(given(Operand::kDb, data.db0));
+  DeviceFloats workspace(room(Operand::kWorkspace, std::max<size_t>(workspace_of(way, g), 1)));
+  DeviceFloats sums(
+      room(Operand::kSums, bias_workspace_floats(g.images, g.outputs, g.window.outputs())));
+  float* const ws = workspace.get();
+  run_forward(gpu, way, g, {x.get(), w.get()}, bias.get(), y.get(), ws);
+  switch (way.engine) {
+    case ConvEngine::kColumns:
       columns_backward_data(gpu, g, dy.get(), w.get(), dx.get(), ws);
       columns_backward_weights(gpu, g, x.get(), dy.get(), dw.get(), ws);
       break;
     case ConvEngine::kDepthwise:
-      cuda_depthwise_forward(gpu, g, x.get(), w.get(), bias.get(), y.get());
       cuda_depthwise_backward_data(gpu, g, dy.get(), w.get(), dx.get());
       cuda_depthwise_backward_weights(gpu, g, x.get(), dy.get(), dw.get(), ws);
       break;
     default:
-      implicit_forward(gpu, g, way.options, x.get(), w.get(), bias.get(), y.get(), ws);
       implicit_backward_data(gpu, g, way.options, dy.get(), w.get(), dx.get(), ws);
       implicit_backward_weights(gpu, g, way.options, x.get(), dy.get(), dw.get(), ws);
   }
@@ -109,7 +137,55 @@ TEST(CudaConvolution, EqualsTheCpuOnSmallShapes) {
   }
 }
 
-#if !KINET_EMULATION_CHECKED
+// ReLU where results are stored: what ReLU makes of them afterwards, bit for bit.
+TEST(CudaConvolution, EndsWithRelu) {
+  for (const CudaConvCase& c : small_conv_cases()) {
+    const ConvData data(c.g, as_is);
+    const TestGpu gpu(ThreadOrder::kForward);
+    const DeviceFloats x(data.x), w(data.weights), bias(data.bias);
+    for (const Way& way : ways(c.g)) {
+      for (const float* b : {bias.get(), static_cast<const float*>(nullptr)}) {
+        SCOPED_TRACE(c.name + ", " + way.name + (b != nullptr ? "" : ", no bias"));
+        DeviceFloats workspace(std::max<size_t>(workspace_of(way, c.g), 1));
+        std::vector<float> plain, ended;
+        for (const bool relu : {false, true}) {
+          DeviceFloats y(data.y.size());
+          run_forward(gpu, way, c.g, {x.get(), w.get()}, {b, relu}, y.get(), workspace.get());
+          (relu ? ended : plain) = y.values();
+        }
+        for (float& value : plain) value = value > 0 ? value : 0 * value;
+        EXPECT_EQ(std::memcmp(plain.data(), ended.data(), plain.size() * sizeof(float)), 0);
+        EXPECT_EQ(emulation::text_of(emulation::take_reports()), "");
+      }
+    }
+  }
+}
+
+#if KINET_EMULATION_CHECKED
+
+// Every way goes to the end of each of its operands, and check mode sees when that is too far.
+TEST(CudaConvolution, AnOperandThatIsTooShortIsReported) {
+  const CudaConvCase plain = square_conv("plain", 2, 3, 7, 5, 1, 3);
+  const CudaConvCase depthwise = square_conv("depthwise", 2, 5, 7, 5, 5, 3, 1, 1);
+  for (const auto& [c, way] :
+       {std::pair{plain, kSmall}, {plain, kColumns}, {depthwise, kDepthwise}}) {
+    const ConvData data(c.g, as_is);
+    for (const Operand cut :
+         {Operand::kX, Operand::kWeights, Operand::kBias, Operand::kDy, Operand::kY, Operand::kDx,
+          Operand::kDw, Operand::kDb, Operand::kWorkspace, Operand::kSums}) {
+      const TestGpu gpu(ThreadOrder::kForward);
+      try {
+        run(gpu, way, c.g, data, cut);
+      } catch (const Error&) {  // a device does not go on either
+      }
+      EXPECT_NE(emulation::text_of(emulation::take_reports()), "")
+          << way.name << ", operand " << static_cast<int>(cut);
+      emulation::reset();
+    }
+  }
+}
+
+#else
 
 TEST(CudaConvolution, EqualsTheCpuOnSeveralTilesAndSlices) {
   for (const CudaConvCase& c : large_conv_cases()) {

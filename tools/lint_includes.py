@@ -24,7 +24,7 @@ ALLOWED = {
     "data": COMMON + ["src/proto"],
     "data/image": COMMON + ["src/proto", "data"],
     "layers": COMMON + ["src/net/layer.h", "src/net/batch_feed.h"],  # the data layers also data
-    "cuda": COMMON + ["src/net/layer.h", "src/net/device.h", "src/optim", "layers",
+    "cuda": COMMON + ["src/net/layer.h", "src/net/device.h", "src/net/fusion.h", "src/optim", "layers",
                       "cuda/emulation/device.h"],
     "cuda/emulation": ["src/base"],
     "cuda/emulation/include": ["cuda/emulation"],

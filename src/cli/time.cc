@@ -187,7 +187,9 @@ class Time : public Command {
       const double forward = median(m.layers[i].forward), backward = median(m.layers[i].backward);
       const bool has_backward = !m.layers[i].backward.empty();
       const bool data = layer.type().is_data;
-      table.add({layer.name(), layer.type().type,
+      const int into = net.fused_into(i);
+      const std::string part = into < 0 ? "" : ", part of " + net.layer(into).name();
+      table.add({layer.name(), layer.type().type + part,
                  net.tops(i).empty() ? "" : net.tops(i)[0]->shape().str(),
                  fmt::format("{:.3f}", forward), fmt::format("{:.3f}", least(m.layers[i].forward)),
                  gflops(2 * layer.macs(), forward),
@@ -233,8 +235,10 @@ class Time : public Command {
                                {"layers", nlohmann::ordered_json::array()}};
     for (int i = 0; i < net.layer_count(); ++i) {
       const Layer& layer = net.layer(i);
+      const int into = net.fused_into(i);
       out["layers"].push_back({{"name", layer.name()},
                                {"type", layer.type().type},
+                               {"part_of", into < 0 ? "" : net.layer(into).name()},
                                {"macs", layer.macs()},
                                {"backward_macs", backward_macs(net, i)},
                                {"forward_ms", median(m.layers[i].forward)},

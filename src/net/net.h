@@ -120,6 +120,8 @@ class Net {
 
   Device* device() const { return device_.get(); }  // null: the CPU
   bool layer_on_device(int layer) const { return device_ != nullptr && on_device_[layer]; }
+  // The layer whose forward also does this one's (net_fusion.cc); -1: none, it runs by itself.
+  int fused_into(int layer) const { return fused_into_[layer]; }
   // All parameters and buffers that its layers use come to the host, to be read there, or (edit) to
   // be written through the layers' blobs(). Nothing on the CPU.
   void to_host() const;
@@ -195,6 +197,7 @@ class Net {
   std::vector<std::string> notes_;
   std::vector<size_t> saved_floats_;      // workspaces of each layer
   std::vector<bool> on_device_;           // by layer
+  std::vector<int> fused_into_;           // by layer
   std::shared_ptr<float[]> loss_values_;  // page-locked: losses on their way to the host
   std::vector<PendingLoss> pending_;
   std::vector<std::unique_ptr<BatchUpload>> uploads_;  // by layer; null: none of its own

@@ -1,5 +1,5 @@
 // The first half of building a net: layers, shapes, gradients, memory. Parameters are bound in
-// net_parameters.cc.
+// net_parameters.cc; what is one kernel on a device is decided in net_fusion.cc.
 #include "src/net/net_builder.h"
 
 #include <algorithm>
@@ -16,6 +16,7 @@ void NetBuilder::build() {
   const MemoryPlan plan =
       plan_memory(net_, values_, bottom_values_, top_values_, net_.runs_backward_);
   net_.notes_ = plan.notes;
+  fuse_relus(plan);
   check_fits(plan);
   bind_parameters();  // the smaller part: what does not fit is found before the tops are touched
   allocate_tensors(plan);

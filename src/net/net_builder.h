@@ -41,6 +41,8 @@ class NetBuilder {
   void decide_gradients();
   void decide_downwards(int layer);
   void decide_upwards(int layer);
+  int relu_behind(int layer, const MemoryPlan& plan) const;
+  void fuse_relus(const MemoryPlan& plan);
   void check_fits(const MemoryPlan& plan);
   void make_batch_uploads();
   void allocate_tensors(const MemoryPlan& plan);

@@ -127,6 +127,7 @@ void Net::begin_next_batches() {
 
 void Net::forward_moving(const Context& context, int i) {
   if (uploads_[i] != nullptr) return uploads_[i]->forward();
+  if (fused_into_[i] >= 0) return;  // the layer before it has left the result where it belongs
   const Side side{layer_on_device(i) ? device_.get() : nullptr};
   Layer& layer = *layers_[i];
   Context here = context;
