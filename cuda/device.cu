@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cuda/device.h"
+#include "cuda/elementwise.h"
 #include "cuda/registry.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
@@ -13,21 +14,6 @@ namespace {
 // Of norm(): as many blocks as give every multiprocessor work, and few enough to be added up on the
 // host.
 constexpr int kNormBlocks = 512;
-
-__global__ void fill_kernel(int64_t n, float value, float* x) {
-  KINET_GRID_STRIDE(i, n) { x[i] = value; }
-}
-
-// Whether this build has code for the device that is current: a kernel as good as any.
-void check_architecture(const std::string& device, const cudaDeviceProp& properties) {
-  cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, fill_kernel) == cudaSuccess) return;
-  cudaGetLastError();
-  fail(
-      "{} is of architecture sm_{}{}, for which this build has no code\nhint: configure with "
-      "-D KINET_CUDA_ARCHITECTURES={}{}, with a toolkit that knows it",
-      device, properties.major, properties.minor, properties.major, properties.minor);
-}
 
 // partial[b] = sum of x^2 over what block b walks. REQUIRES: kThreads threads
 __global__ void sum_squares_kernel(int64_t n, const float* x, float* partial) {
@@ -40,6 +26,17 @@ __global__ void sum_squares_kernel(int64_t n, const float* x, float* partial) {
     if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
   if (threadIdx.x == 0) partial[blockIdx.x] = sums[0];
+}
+
+// Whether this build has code for the device that is current: a kernel as good as any.
+void check_architecture(const std::string& device, const cudaDeviceProp& properties) {
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, sum_squares_kernel) == cudaSuccess) return;
+  cudaGetLastError();
+  fail(
+      "{} is of architecture sm_{}{}, for which this build has no code\nhint: configure with "
+      "-D KINET_CUDA_ARCHITECTURES={}{}, with a toolkit that knows it",
+      device, properties.major, properties.minor, properties.major, properties.minor);
 }
 
 }  // namespace
@@ -235,9 +232,7 @@ void CudaDevice::fill(float* device, float value, size_t floats) {
     KINET_CUDA_CHECK(cudaMemsetAsync(device, 0, floats * sizeof(float), gpu_.stream));
     return;
   }
-  const auto n = static_cast<int64_t>(floats);
-  KINET_LAUNCH(fill_kernel, blocks_for(n), kThreads, 0, gpu_.stream, n, value, device);
-  KINET_CUDA_CHECK_LAUNCH();
+  fill_values(gpu_.stream, static_cast<int64_t>(floats), value, device);
 }
 
 // Squares are added in float by a thread and within a block, in double over blocks.

@@ -29,6 +29,31 @@ inline __device__ void store_4(float* to, float4 values) {
   *reinterpret_cast<float4*>(to) = values;
 }
 
+// Neighbouring values, as one access where they are four: for kernels whose index is more than a
+// place in a row of values.
+template <int kWide>
+struct Wide {
+  static_assert(kWide == 1 || kWide == 4);
+  float v[kWide];
+};
+template <int kWide>
+__device__ Wide<kWide> load_wide(const float* from) {
+  if constexpr (kWide == 4) {
+    const float4 four = load_4(from);
+    return {{four.x, four.y, four.z, four.w}};
+  } else {
+    return {{*from}};
+  }
+}
+template <int kWide>
+__device__ void store_wide(float* to, const Wide<kWide>& values) {
+  if constexpr (kWide == 4) {
+    store_4(to, make_float4(values.v[0], values.v[1], values.v[2], values.v[3]));
+  } else {
+    *to = values.v[0];
+  }
+}
+
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     map_1_kernel(int64_t n, int64_t groups, F f, const float* x, float* y) {
@@ -101,24 +126,8 @@ void map_values(cudaStream_t stream, int64_t n, F f, const float* a, const float
   KINET_CUDA_CHECK_LAUNCH();
 }
 
-// y[i] = value, without reading y. A template, as all kernels in headers: many files include it.
-template <class Unused = void>
-__global__ void __launch_bounds__(kThreads)
-    fill_kernel(int64_t n, int64_t groups, float value, float* y) {
-  KINET_GRID_STRIDE(i, groups) { store_4(y + 4 * i, make_float4(value, value, value, value)); }
-  KINET_GRID_STRIDE(i, n - 4 * groups) {
-    const int64_t at = 4 * groups + i;
-    y[at] = value;
-  }
-}
-
-inline void fill_values(cudaStream_t stream, int64_t n, float value, float* y) {
-  if (n == 0) return;
-  const int64_t groups = groups_of_4(n, y);
-  KINET_LAUNCH((fill_kernel<void>), blocks_for(groups > 0 ? groups : n), kThreads, 0, stream, n,
-               groups, value, y);
-  KINET_CUDA_CHECK_LAUNCH();
-}
+// y[i] = value, without reading y (fill.cu).
+void fill_values(cudaStream_t stream, int64_t n, float value, float* y);
 
 // f(x) = c x
 struct Times {

@@ -21,15 +21,57 @@ struct QuotientBackward {
   __device__ float operator()(float x, float y, float dy) const { return dy * (y / x); }
 };
 
-// y = max(a, x), winner = which; `a` is y itself from the third bottom on, then winner stays.
-__global__ void __launch_bounds__(kThreads) larger_kernel(int64_t n, float bottom, const float* a,
-                                                          const float* x, float* y, float* winner) {
-  KINET_GRID_STRIDE(i, n) {
-    const float best = a[i], value = x[i];
-    const bool better = value > best;
-    y[i] = better ? value : best;
-    if (better) winner[i] = bottom;
-    if (!better && bottom == 1) winner[i] = 0;
+// Some bottoms of a MAX: x[t] is number first + t. Behind the first pass x[0] is y, the largest of
+// those before, whose numbers are in `winner`.
+struct Rivals {
+  const float* x[kMostTerms];
+  int count, first;
+};
+
+template <int kWide>
+__device__ void take_larger(const Rivals& rivals, int64_t i, float* y, float* winner) {
+  Wide<kWide> best = load_wide<kWide>(rivals.x[0] + i);
+  Wide<kWide> number = rivals.first > 0 ? load_wide<kWide>(winner + i) : Wide<kWide>{};
+#pragma unroll
+  for (int t = 1; t < kMostTerms; ++t) {
+    if (t >= rivals.count) continue;
+    const Wide<kWide> x = load_wide<kWide>(rivals.x[t] + i);
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) {
+      const bool better = x.v[j] > best.v[j];
+      best.v[j] = better ? x.v[j] : best.v[j];
+      number.v[j] = better ? static_cast<float>(rivals.first + t) : number.v[j];
+    }
+  }
+  store_wide(y + i, best);
+  store_wide(winner + i, number);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    larger_kernel(int64_t n, int64_t groups, Rivals rivals, float* y, float* winner) {
+  KINET_GRID_STRIDE(i, groups) { take_larger<4>(rivals, 4 * i, y, winner); }
+  KINET_GRID_STRIDE(i, n - 4 * groups) { take_larger<1>(rivals, 4 * groups + i, y, winner); }
+}
+
+void largest(cudaStream_t stream, int64_t n, const std::vector<const float*>& x, float* y,
+             float* winner) {
+  if (n == 0) return;
+  for (size_t next = 0; next < x.size();) {
+    Rivals rivals{};
+    if (next > 0) {
+      rivals.x[0] = y;
+      rivals.count = 1;
+      rivals.first = static_cast<int>(next) - 1;
+    }
+    bool aligned = aligned_16(y) && aligned_16(winner);
+    for (; rivals.count < kMostTerms && next < x.size(); ++next, ++rivals.count) {
+      rivals.x[rivals.count] = x[next];
+      aligned = aligned && aligned_16(x[next]);
+    }
+    const int64_t groups = aligned ? n / 4 : 0;
+    KINET_LAUNCH(larger_kernel, blocks_for(groups > 0 ? groups : n), kThreads, 0, stream, n, groups,
+                 rivals, y, winner);
+    KINET_CUDA_CHECK_LAUNCH();
   }
 }
 
@@ -50,15 +92,12 @@ class CudaEltwise : public Eltwise {
       weighted_sum(stream, n, x, coeffs_, y);
       return;
     }
+    if (operation_ == Operation::kMax) {
+      largest(stream, n, x, y, winner_.device_data());
+      return;
+    }
     for (size_t b = 1; b < x.size(); ++b) {
-      const float* before = b == 1 ? x[0] : y;
-      if (operation_ == Operation::kProd) {
-        map_values(stream, n, Product{}, before, x[b], y);
-      } else {
-        KINET_LAUNCH(larger_kernel, blocks_for(n), kThreads, 0, stream, n, static_cast<float>(b),
-                     before, x[b], y, winner_.device_data());
-        KINET_CUDA_CHECK_LAUNCH();
-      }
+      map_values(stream, n, Product{}, b == 1 ? x[0] : y, x[b], y);
     }
   }
 

@@ -6,11 +6,12 @@
 // Shapes: x, y, scale, ratio N x C x H x W. ACROSS_CHANNELS: a window is local_size channels of one
 //   pixel; WITHIN_CHANNEL: local_size x local_size pixels of one channel; cut off at the borders.
 //
-// Across channels, with the usual sizes 3 and 5, a thread follows one pixel through kRun channels
-// and keeps the window in registers: a value is read (kRun + size - 1) / kRun times instead of
-// `size` times. Each window is added up anew; a running sum would lose digits where a large value
-// leaves it. All other windows are read value by value, what is read again comes from the cache;
-// there backward needs the ratios first. Neighbouring threads always read neighbouring pixels.
+// Across channels, with the usual sizes 3 and 5, a thread follows one pixel, or four where images
+// have a multiple of four, through kRun channels and keeps the window in registers: a value is read
+// (kRun + size - 1) / kRun times instead of `size` times. Each window is added up anew; a running
+// sum would lose digits where a large value leaves it. All other windows are read value by value,
+// what is read again comes from the cache; there backward needs the ratios first. Neighbouring
+// threads always read neighbouring pixels.
 // Parent: layers/lrn.h
 #include "cuda/divide.h"
 #include "cuda/elementwise.h"
@@ -29,17 +30,32 @@ __device__ float inverse_power(float scale, float beta) {
   return powf(scale, -beta);
 }
 
-// ---- what is summed over a window, term(i), and what becomes of the sum, finish(i, sum) ---------
+// ---- what is summed over a window, terms(i), and what becomes of the sum, finish(i, sum) --------
+// both for kWide neighbouring pixels of a channel
 
 struct LrnForward {
   float k, factor, beta;
   const float* x;
   float *scale, *y;
 
-  __device__ float term(int64_t i) const { return x[i] * x[i]; }
-  __device__ void finish(int64_t i, float sum) const {
-    scale[i] = k + factor * sum;
-    y[i] = x[i] * inverse_power(scale[i], beta);
+  bool aligned() const { return aligned_16(x) && aligned_16(scale) && aligned_16(y); }
+  template <int kWide>
+  __device__ Wide<kWide> terms(int64_t i) const {
+    Wide<kWide> result = load_wide<kWide>(x + i);
+#pragma unroll
+    for (float& v : result.v) v *= v;
+    return result;
+  }
+  template <int kWide>
+  __device__ void finish(int64_t i, const Wide<kWide>& sum) const {
+    Wide<kWide> of_scale, result = load_wide<kWide>(x + i);
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) {
+      of_scale.v[j] = k + factor * sum.v[j];
+      result.v[j] *= inverse_power(of_scale.v[j], beta);
+    }
+    store_wide(scale + i, of_scale);
+    store_wide(y + i, result);
   }
 };
 
@@ -48,18 +64,39 @@ struct LrnBackward {
   const float *x, *scale, *dy;
   float* dx;
 
-  __device__ float term(int64_t i) const {
-    return dy[i] * x[i] * inverse_power(scale[i], beta) / scale[i];
+  bool aligned() const {
+    return aligned_16(x) && aligned_16(scale) && aligned_16(dy) && aligned_16(dx);
   }
-  __device__ void finish(int64_t i, float sum) const {
-    dx[i] = dy[i] * inverse_power(scale[i], beta) - 2 * factor * beta * x[i] * sum;
+  template <int kWide>
+  __device__ Wide<kWide> terms(int64_t i) const {
+    Wide<kWide> result = load_wide<kWide>(dy + i);
+    const Wide<kWide> at = load_wide<kWide>(x + i), of_scale = load_wide<kWide>(scale + i);
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) {
+      result.v[j] = result.v[j] * at.v[j] * inverse_power(of_scale.v[j], beta) / of_scale.v[j];
+    }
+    return result;
+  }
+  template <int kWide>
+  __device__ void finish(int64_t i, const Wide<kWide>& sum) const {
+    Wide<kWide> result = load_wide<kWide>(dy + i);
+    const Wide<kWide> at = load_wide<kWide>(x + i), of_scale = load_wide<kWide>(scale + i);
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) {
+      result.v[j] =
+          result.v[j] * inverse_power(of_scale.v[j], beta) - 2 * factor * beta * at.v[j] * sum.v[j];
+    }
+    store_wide(dx + i, result);
   }
 };
 
 // With the terms made beforehand.
 struct LrnBackwardOfRatios : LrnBackward {
   const float* ratio;
-  __device__ float term(int64_t i) const { return ratio[i]; }
+  template <int kWide>
+  __device__ Wide<kWide> terms(int64_t i) const {
+    return load_wide<kWide>(ratio + i);
+  }
 };
 
 struct Ratio {
@@ -73,14 +110,15 @@ struct Ratio {
 
 constexpr int64_t kRun = 16;  // channels that one thread follows
 
-// Items are (image, run of channels, pixel), pixels innermost.
+// Items are (image, run of channels, kWide pixels), pixels innermost.
 template <class Divide>
 struct ChannelRuns {
   int64_t pixels, channels, runs;  // runs: of one image
-  Divide by_pixels, by_runs;
+  Divide by_pixels, by_runs;       // by_pixels: by items of one run
 };
 
-template <int kSize, class Divide, class Work>
+// REQUIRES: pixels a multiple of kWide
+template <int kSize, int kWide, class Divide, class Work>
 __global__ void __launch_bounds__(kThreads)
     lrn_runs_kernel(int64_t items, ChannelRuns<Divide> shape, Work work) {
   using Index = typename Divide::Index;
@@ -90,20 +128,25 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t image = shape.by_runs.quotient(static_cast<Index>(line));
     const int64_t first = (line - image * shape.runs) * kRun;
     const int64_t end = first + kRun < shape.channels ? first + kRun : shape.channels;
-    const int64_t base = image * shape.channels * shape.pixels + (item - line * shape.pixels);
-    const auto term = [&](int64_t c) {
-      return c >= 0 && c < shape.channels ? work.term(base + c * shape.pixels) : 0.0f;
+    const int64_t base = image * shape.channels * shape.pixels + item * kWide - line * shape.pixels;
+    const auto terms = [&](int64_t c) {
+      return c >= 0 && c < shape.channels ? work.template terms<kWide>(base + c * shape.pixels)
+                                          : Wide<kWide>{};
     };
-    float window[kSize];  // terms of channels c - kRadius .. c + kRadius, once c is entered
+    // Terms of channels c - kRadius .. c + kRadius, once c is entered.
+    Wide<kWide> window[kSize];
 #pragma unroll
-    for (int j = 1; j < kSize; ++j) window[j] = term(first - kRadius + j - 1);
+    for (int j = 1; j < kSize; ++j) window[j] = terms(first - kRadius + j - 1);
     for (int64_t c = first; c < end; ++c) {
 #pragma unroll
       for (int j = 1; j < kSize; ++j) window[j - 1] = window[j];
-      window[kSize - 1] = term(c + kRadius);
-      float sum = window[0];
+      window[kSize - 1] = terms(c + kRadius);
+      Wide<kWide> sum = window[0];
 #pragma unroll
-      for (int j = 1; j < kSize; ++j) sum += window[j];
+      for (int j = 1; j < kSize; ++j) {
+#pragma unroll
+        for (int pixel = 0; pixel < kWide; ++pixel) sum.v[pixel] += window[j].v[pixel];
+      }
       work.finish(base + c * shape.pixels, sum);
     }
   }
@@ -124,7 +167,7 @@ struct AcrossChannels {
     const int64_t first = c > radius ? c - radius : 0;
     const int64_t end = c + radius + 1 < channels ? c + radius + 1 : channels;
     float sum = 0;
-    for (int64_t k = first; k < end; ++k) sum += work.term(i + (k - c) * pixels);
+    for (int64_t k = first; k < end; ++k) sum += work.template terms<1>(i + (k - c) * pixels).v[0];
     return sum;
   }
 };
@@ -145,7 +188,9 @@ struct WithinChannel {
     const int64_t down = r + radius < height ? radius : height - 1 - r;
     float sum = 0;
     for (int64_t k = -up; k <= down; ++k) {
-      for (int64_t j = first; j < end; ++j) sum += work.term((line + k) * width + j);
+      for (int64_t j = first; j < end; ++j) {
+        sum += work.template terms<1>((line + k) * width + j).v[0];
+      }
     }
     return sum;
   }
@@ -153,7 +198,7 @@ struct WithinChannel {
 
 template <class Window, class Work>
 __global__ void __launch_bounds__(kThreads) lrn_window_kernel(int64_t n, Window window, Work work) {
-  KINET_GRID_STRIDE(i, n) { work.finish(i, window.sum(i, work)); }
+  KINET_GRID_STRIDE(i, n) { work.finish(i, Wide<1>{{window.sum(i, work)}}); }
 }
 
 // ---- the layer ----------------------------------------------------------------------------------
@@ -208,24 +253,32 @@ class CudaLrn : public LrnLayer {
   template <class Work>
   void follow_runs(cudaStream_t stream, const Work& work) const {
     if (shape_.count() == 0) return;
+    const bool wide = shape_.height() * shape_.width() % 4 == 0 && work.aligned();
     if (size_ == 3) {
-      if (fits()) launch_runs<3, FastDivide>(stream, work);
-      if (!fits()) launch_runs<3, LongDivide>(stream, work);
+      if (wide) launch_runs<3, 4>(stream, work);
+      if (!wide) launch_runs<3, 1>(stream, work);
     } else {
-      if (fits()) launch_runs<5, FastDivide>(stream, work);
-      if (!fits()) launch_runs<5, LongDivide>(stream, work);
+      if (wide) launch_runs<5, 4>(stream, work);
+      if (!wide) launch_runs<5, 1>(stream, work);
     }
     KINET_CUDA_CHECK_LAUNCH();
   }
 
-  template <int kSize, class Divide, class Work>
+  template <int kSize, int kWide, class Work>
   void launch_runs(cudaStream_t stream, const Work& work) const {
-    const int64_t pixels = shape_.height() * shape_.width();
+    if (fits()) launch_items<kSize, kWide, FastDivide>(stream, work);
+    if (!fits()) launch_items<kSize, kWide, LongDivide>(stream, work);
+  }
+
+  template <int kSize, int kWide, class Divide, class Work>
+  void launch_items(cudaStream_t stream, const Work& work) const {
+    const int64_t pixels = shape_.height() * shape_.width(), items_of_run = pixels / kWide;
     const int64_t runs = (shape_.channels() + kRun - 1) / kRun;
-    const int64_t items = shape_.num() * runs * pixels;
-    const ChannelRuns<Divide> shape{pixels, shape_.channels(), runs, Divide(pixels), Divide(runs)};
-    KINET_LAUNCH((lrn_runs_kernel<kSize, Divide, Work>), blocks_for(items), kThreads, 0, stream,
-                 items, shape, work);
+    const int64_t items = shape_.num() * runs * items_of_run;
+    const ChannelRuns<Divide> shape{pixels, shape_.channels(), runs, Divide(items_of_run),
+                                    Divide(runs)};
+    KINET_LAUNCH((lrn_runs_kernel<kSize, kWide, Divide, Work>), blocks_for(items), kThreads, 0,
+                 stream, items, shape, work);
   }
 
   template <class Work>

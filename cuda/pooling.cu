@@ -78,6 +78,17 @@ __device__ Pixel pixel_of(int64_t i, const PoolWindows<Divide>& windows, int64_t
   return {plane, row, pixel - row * width};
 }
 
+// The first maximum; a NaN counts as largest.
+struct Largest {
+  float value;
+  int32_t at;
+  __device__ void offer(float other, int32_t where) {
+    const bool better = other > value || other != other;
+    value = better ? other : value;
+    at = better ? where : at;
+  }
+};
+
 // One thread for each output. `places` (the second top) may be null.
 template <class Divide>
 __global__ void __launch_bounds__(kThreads)
@@ -92,42 +103,79 @@ __global__ void __launch_bounds__(kThreads)
     const auto end_row = static_cast<int32_t>(windows.h.end(at.row));
     const auto first = static_cast<int32_t>(windows.w.first(at.column));
     const auto end = static_cast<int32_t>(windows.w.end(at.column));
-    auto best_at = static_cast<int32_t>(first_row * width + first);
-    float best = plane[best_at];
+    const auto corner = static_cast<int32_t>(first_row * width + first);
+    Largest best{plane[corner], corner};
     for (int32_t r = first_row; r < end_row; ++r) {
       for (int32_t c = first; c < end; ++c) {
         const auto here = static_cast<int32_t>(r * width + c);
-        const float value = plane[here];
-        const bool better = value > best || value != value;
-        best = better ? value : best;
-        best_at = better ? here : best_at;
+        best.offer(plane[here], here);
       }
     }
-    y[o] = best;
-    index[o] = best_at;
-    if (places != nullptr) places[o] = static_cast<float>(best_at);
+    y[o] = best.value;
+    index[o] = best.at;
+    if (places != nullptr) places[o] = static_cast<float>(best.at);
   }
 }
 
-// One thread for each pixel of the image.
+// Windows of 2x2 side by side, the most usual ones: a thread has two outputs of a row, and reads
+// what belongs to them as one 128-bit access in each of two rows. windows.by_pixels and by_row
+// divide pairs of outputs. REQUIRES: width a multiple of 4, no padding; x 16-byte, the others
+// 8-byte aligned
 template <class Divide>
+__global__ void __launch_bounds__(kThreads)
+    max_pool_pairs_kernel(int64_t n, PoolWindows<Divide> windows, const float* x, float* y,
+                          int32_t* index, float* places) {
+  const int64_t row_pairs = windows.w.outputs / 2, pairs = windows.h.outputs * row_pairs;
+  const int64_t width = windows.w.size, image = windows.h.size * width;
+  KINET_GRID_STRIDE(pair, n) {
+    const Pixel at = pixel_of(pair, windows, pairs, row_pairs);
+    const auto begin = static_cast<int32_t>(2 * at.row * width + 4 * at.column);
+    const auto below = begin + static_cast<int32_t>(width);
+    const float* plane = x + at.plane * image;
+    const float4 upper = load_4(plane + begin);
+    Largest left{upper.x, begin}, right{upper.z, begin + 2};
+    left.offer(upper.x, begin), right.offer(upper.z, begin + 2);
+    left.offer(upper.y, begin + 1), right.offer(upper.w, begin + 3);
+    if (2 * at.row + 1 < windows.h.size) {
+      const float4 lower = load_4(plane + below);
+      left.offer(lower.x, below), right.offer(lower.z, below + 2);
+      left.offer(lower.y, below + 1), right.offer(lower.w, below + 3);
+    }
+    reinterpret_cast<float2*>(y)[pair] = make_float2(left.value, right.value);
+    reinterpret_cast<int2*>(index)[pair] = make_int2(left.at, right.at);
+    if (places != nullptr) {
+      reinterpret_cast<float2*>(places)[pair] =
+          make_float2(static_cast<float>(left.at), static_cast<float>(right.at));
+    }
+  }
+}
+
+// One thread for each kWide pixels of a row of the image: it looks through the windows that contain
+// any of them. REQUIRES: rows of the image are multiples of kWide
+template <int kWide, class Divide>
 __global__ void __launch_bounds__(kThreads)
     max_pool_backward_kernel(int64_t n, PoolWindows<Divide> windows, const float* dy,
                              const int32_t* index, float* dx) {
   const int64_t image = windows.h.size * windows.w.size;
   const int64_t out_w = windows.w.outputs, pixels = windows.h.outputs * out_w;
-  KINET_GRID_STRIDE(i, n) {
+  KINET_GRID_STRIDE(group, n) {
+    const int64_t i = group * kWide;
     const Pixel at = pixel_of(i, windows, image, windows.w.size);
     const auto self = static_cast<int32_t>(i - at.plane * image);
-    const int64_t first = windows.w.first_window(at.column), end = windows.w.end_window(at.column);
-    float sum = 0;
+    const int64_t first = windows.w.first_window(at.column);
+    const int64_t end = windows.w.end_window(at.column + kWide - 1);
+    Wide<kWide> sum{};
     for (int64_t r = windows.h.first_window(at.row); r < windows.h.end_window(at.row); ++r) {
       const int64_t row = at.plane * pixels + r * out_w;
       for (int64_t c = first; c < end; ++c) {
-        if (index[row + c] == self) sum += dy[row + c];
+        const int32_t which = index[row + c] - self;
+        if (which < 0 || which >= kWide) continue;
+        const float d = dy[row + c];
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) sum.v[j] += which == j ? d : 0;
       }
     }
-    dx[i] = sum;
+    store_wide(dx + i, sum);
   }
 }
 
@@ -177,21 +225,31 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread for each pixel of the image.
-template <class Divide>
+// As max_pool_backward_kernel.
+template <int kWide, class Divide>
 __global__ void __launch_bounds__(kThreads)
     ave_pool_backward_kernel(int64_t n, PoolWindows<Divide> windows, const float* dy, float* dx) {
   const int64_t image = windows.h.size * windows.w.size;
   const int64_t out_w = windows.w.outputs, pixels = windows.h.outputs * out_w;
-  KINET_GRID_STRIDE(i, n) {
+  KINET_GRID_STRIDE(group, n) {
+    const int64_t i = group * kWide;
     const Pixel at = pixel_of(i, windows, image, windows.w.size);
-    const int64_t first = windows.w.first_window(at.column), end = windows.w.end_window(at.column);
-    float sum = 0;
+    const int64_t first = windows.w.first_window(at.column);
+    const int64_t end = windows.w.end_window(at.column + kWide - 1);
+    Wide<kWide> sum{};
     for (int64_t r = windows.h.first_window(at.row); r < windows.h.end_window(at.row); ++r) {
       const float* row = dy + at.plane * pixels + r * out_w;
-      for (int64_t c = first; c < end; ++c) sum += row[c] / windows.divisor(r, c);
+      for (int64_t c = first; c < end; ++c) {
+        const float share = row[c] / windows.divisor(r, c);
+        const int64_t from_start = at.column - windows.w.start(c);
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) {
+          const bool inside = from_start + j >= 0 && from_start + j < windows.w.kernel;
+          sum.v[j] += inside ? share : 0;
+        }
+      }
     }
-    dx[i] = sum;
+    store_wide(dx + i, sum);
   }
 }
 
@@ -242,8 +300,14 @@ class CudaPooling : public PoolingLayer {
     float* y = tops[0]->device_data();
     if (method() == Method::kMax) {
       float* places = tops.size() > 1 ? tops[1]->device_data() : nullptr;
-      KINET_LAUNCH((max_pool_forward_kernel<Divide>), blocks_for(n), kThreads, 0, stream, n, w, x,
-                   y, index(), places);
+      if (in_pairs() && aligned_16(x) && aligned_16(y) && aligned_16(places)) {
+        const auto pairs = windows<Divide>(out_h() * out_w() / 2, out_w() / 2);
+        KINET_LAUNCH((max_pool_pairs_kernel<Divide>), blocks_for(n / 2), kThreads, 0, stream, n / 2,
+                     pairs, x, y, index(), places);
+      } else {
+        KINET_LAUNCH((max_pool_forward_kernel<Divide>), blocks_for(n), kThreads, 0, stream, n, w, x,
+                     y, index(), places);
+      }
     } else if (window().taps() >= kLargeWindow) {
       KINET_LAUNCH((ave_pool_warp_kernel<Divide>), blocks_for(n, kThreads / kWarp), kThreads, 0,
                    stream, n, w, x, y);
@@ -254,21 +318,39 @@ class CudaPooling : public PoolingLayer {
     KINET_CUDA_CHECK_LAUNCH();
   }
 
+  // Windows of 2x2 side by side over rows of whole 128-bit groups.
+  bool in_pairs() const {
+    const ConvAxis &h = window().h, &w = window().w;
+    const auto two = [](const ConvAxis& axis) {
+      return axis.kernel == 2 && axis.stride == 2 && axis.pad == 0;
+    };
+    return two(h) && two(w) && w.size % 4 == 0;
+  }
+
   template <class Divide>
   void run_backward(cudaStream_t stream, Tensors tops, Tensors bottoms) {
-    const int64_t n = bottoms[0]->count();
-    if (n == 0) return;
+    if (bottoms[0]->count() == 0) return;
+    if (window().w.size % 4 == 0 && aligned_16(bottoms[0]->device_diff())) {
+      run_backward<4, Divide>(stream, tops, bottoms);
+    } else {
+      run_backward<1, Divide>(stream, tops, bottoms);
+    }
+    KINET_CUDA_CHECK_LAUNCH();
+  }
+
+  template <int kWide, class Divide>
+  void run_backward(cudaStream_t stream, Tensors tops, Tensors bottoms) {
+    const int64_t n = bottoms[0]->count() / kWide;
     const auto w = windows<Divide>(window().image(), window().w.size);
     const float* dy = tops[0]->device_diff();
     float* dx = bottoms[0]->device_diff();
     if (method() == Method::kMax) {
-      KINET_LAUNCH((max_pool_backward_kernel<Divide>), blocks_for(n), kThreads, 0, stream, n, w, dy,
-                   index(), dx);
+      KINET_LAUNCH((max_pool_backward_kernel<kWide, Divide>), blocks_for(n), kThreads, 0, stream, n,
+                   w, dy, index(), dx);
     } else {
-      KINET_LAUNCH((ave_pool_backward_kernel<Divide>), blocks_for(n), kThreads, 0, stream, n, w, dy,
-                   dx);
+      KINET_LAUNCH((ave_pool_backward_kernel<kWide, Divide>), blocks_for(n), kThreads, 0, stream, n,
+                   w, dy, dx);
     }
-    KINET_CUDA_CHECK_LAUNCH();
   }
 };
 

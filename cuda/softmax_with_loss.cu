@@ -43,20 +43,31 @@ struct MeanLoss {
   __device__ void operator()(int64_t, float2 sums) const { *loss = sums.y / divisor; }
 };
 
-// One thread for each value of dx.
+// One thread for each value of dx, or for four.
 template <class Divide>
 __global__ void __launch_bounds__(kThreads)
-    softmax_loss_backward_kernel(SoftmaxShape shape, Divide by_inner, Divide by_classes,
-                                 Ignored ignored, float divisor, const float* weight,
-                                 const float* prob, const float* labels, float* dx) {
+    softmax_loss_backward_kernel(SoftmaxShape shape, int64_t groups, Divide by_inner,
+                                 Divide by_classes, Ignored ignored, float divisor,
+                                 const float* weight, const float* prob, const float* labels,
+                                 float* dx) {
   using Index = typename Divide::Index;
   const float scale = *weight / divisor;
-  KINET_GRID_STRIDE(i, shape.outer * shape.classes * shape.inner) {
+  const auto gradient = [&](int64_t i, float p) {
     const int64_t row = by_inner.quotient(static_cast<Index>(i));
     const int64_t o = by_classes.quotient(static_cast<Index>(row));
     const float label = labels[o * shape.inner + (i - row * shape.inner)];
     const float hit = static_cast<float>(row - o * shape.classes) == label ? 1.0f : 0.0f;
-    dx[i] = ignored(label) ? 0 : scale * (prob[i] - hit);
+    return ignored(label) ? 0 : scale * (p - hit);
+  };
+  KINET_GRID_STRIDE(group, groups) {
+    const int64_t i = 4 * group;
+    const float4 p = load_4(prob + i);
+    store_4(dx + i, make_float4(gradient(i, p.x), gradient(i + 1, p.y), gradient(i + 2, p.z),
+                                gradient(i + 3, p.w)));
+  }
+  KINET_GRID_STRIDE(rest, shape.outer * shape.classes * shape.inner - 4 * groups) {
+    const int64_t i = 4 * groups + rest;
+    dx[i] = gradient(i, prob[i]);
   }
 }
 
@@ -93,16 +104,16 @@ class CudaSoftmaxWithLoss : public SoftmaxWithLoss {
     const cudaStream_t stream = gpu_of(context).stream;
     const auto divisor = static_cast<float>(divisor_);
     const float *weight = tops[0]->device_diff(), *labels = bottoms[1]->device_data();
+    const float* prob = prob_.device_data();
     float* dx = bottoms[0]->device_diff();
-    if (n <= kFastDivideLimit) {
-      KINET_LAUNCH((softmax_loss_backward_kernel<FastDivide>), blocks_for(n), kThreads, 0, stream,
-                   shape(), FastDivide(inner_), FastDivide(classes_), ignored(), divisor, weight,
-                   prob_.device_data(), labels, dx);
-    } else {
-      KINET_LAUNCH((softmax_loss_backward_kernel<LongDivide>), blocks_for(n), kThreads, 0, stream,
-                   shape(), LongDivide(inner_), LongDivide(classes_), ignored(), divisor, weight,
-                   prob_.device_data(), labels, dx);
-    }
+    const auto launch = [&](auto by_inner, auto by_classes) {
+      const int64_t groups = groups_of_4(n, prob, dx);
+      KINET_LAUNCH((softmax_loss_backward_kernel<decltype(by_inner)>),
+                   blocks_for(groups > 0 ? groups : n), kThreads, 0, stream, shape(), groups,
+                   by_inner, by_classes, ignored(), divisor, weight, prob, labels, dx);
+    };
+    if (n <= kFastDivideLimit) launch(FastDivide(inner_), FastDivide(classes_));
+    if (n > kFastDivideLimit) launch(LongDivide(inner_), LongDivide(classes_));
     KINET_CUDA_CHECK_LAUNCH();
   }
 

@@ -29,6 +29,9 @@ inline std::vector<LayerCase> large_neuron_cases() {
     rows.push_back({.type = "Eltwise", .bottoms = {x, x, x, x, x, x, x, x}});
     rows.push_back(
         {.type = "Eltwise", .body = "eltwise_param { operation: MAX }", .bottoms = {x, x, x}});
+    rows.push_back({.type = "Eltwise",
+                    .body = "eltwise_param { operation: MAX }",
+                    .bottoms = {x, x, x, x, x, x, x, x}});
     rows.push_back(
         {.type = "Eltwise", .body = "eltwise_param { operation: PROD }", .bottoms = {x, x, x}});
   }
@@ -41,6 +44,7 @@ inline std::vector<LayerCase> large_neuron_cases() {
 
 inline std::vector<LayerCase> large_window_cases() {
   const CaseBottom x{{2, 3, 13, 17}, Values::kDistinct};
+  const CaseBottom fours{{2, 3, 7, 12}, Values::kDistinct};  // rows of whole 128-bit accesses
   const auto pool = [](const std::string& fields) { return "pooling_param { " + fields + " }"; };
   return {
       {.type = "Pooling", .body = pool("kernel_size: 2 stride: 2"), .bottoms = {x}},
@@ -59,10 +63,24 @@ inline std::vector<LayerCase> large_window_cases() {
        .bottoms = {x}},
       {.type = "Pooling", .body = pool("pool: AVE kernel_size: 8 stride: 3"), .bottoms = {x}},
       {.type = "Pooling", .body = pool("pool: AVE global_pooling: true"), .bottoms = {x}},
+      {.type = "Pooling", .body = pool("kernel_size: 2 stride: 2"), .bottoms = {fours}, .tops = 2},
+      {.type = "Pooling",
+       .body = pool("kernel_size: 2 stride: 2 round_mode: FLOOR"),
+       .bottoms = {fours}},
+      {.type = "Pooling", .body = pool("kernel_size: 3 stride: 2 pad: 1"), .bottoms = {fours}},
+      {.type = "Pooling", .body = pool("kernel_size: 2 stride: 7"), .bottoms = {fours}},
+      {.type = "Pooling",
+       .body = pool("pool: AVE kernel_size: 3 stride: 2 pad: 1"),
+       .bottoms = {fours}},
+      {.type = "Pooling", .body = pool("pool: AVE kernel_size: 1 stride: 6"), .bottoms = {fours}},
       {.type = "LRN", .bottoms = {{{2, 19, 7, 6}}}},
+      {.type = "LRN", .bottoms = {{{2, 19, 6, 6}}}},
       {.type = "LRN",
        .body = "lrn_param { local_size: 3 beta: 0.5 }",
        .bottoms = {{{2, 33, 3, 5}}}},
+      {.type = "LRN",
+       .body = "lrn_param { local_size: 3 alpha: 2 }",
+       .bottoms = {{{2, 33, 2, 10}}}},
       {.type = "LRN", .body = "lrn_param { local_size: 7 }", .bottoms = {{{2, 9, 3, 5}}}},
       {.type = "LRN",
        .body = "lrn_param { local_size: 5 alpha: 2 norm_region: WITHIN_CHANNEL }",
