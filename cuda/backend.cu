@@ -2,7 +2,11 @@
 // the library itself can be opened on a machine without GPU or driver.
 #include <build_info.h>
 
+#include <cctype>
+#include <fstream>
+
 #include "cuda/device.h"
+#include "cuda/limits.h"
 #include "cuda/registry.h"
 #include "src/base/check.h"
 
@@ -19,10 +23,22 @@ std::string blas_version() {
   cublasGetProperty(PATCH_LEVEL, &patch);
   return fmt::format("cuBLAS {}.{}.{}", major, minor, patch);
 }
+
+// "580.95.05 " of the kernel's module, or "" where /proc does not show it.
+std::string module_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    if (std::isdigit(static_cast<unsigned char>(word[0])) && word.find('.') != std::string::npos) {
+      return word + " ";
+    }
+  }
+  return "";
+}
 #else
 constexpr char kName[] = "CUDA (emulated on the CPU)";
 
 std::string blas_version() { return "cuBLAS emulated"; }
+std::string module_version() { return ""; }
 #endif
 
 std::string version_text(int version) {  // 13000 -> "13.0"
@@ -46,7 +62,8 @@ class Cuda : public DeviceBackend {
   std::string versions() const override {
     const int driver = driver_version();
     return fmt::format("runtime {}, driver {}, {}", version_text(runtime_version()),
-                       driver == 0 ? "none" : "for CUDA " + version_text(driver), blas_version());
+                       driver == 0 ? "none" : module_version() + "for CUDA " + version_text(driver),
+                       blas_version());
   }
 
   // The count is not written when the call fails.
@@ -79,18 +96,16 @@ class Cuda : public DeviceBackend {
     if (!problem().empty()) return found;
     int count = 0;
     KINET_CUDA_CHECK(cudaGetDeviceCount(&count));
-    for (int id = 0; id < count; ++id) {
-      cudaDeviceProp properties{};
-      KINET_CUDA_CHECK(cudaGetDeviceProperties(&properties, id));
-      DeviceInfo info;
-      info.id = id;
-      info.name = properties.name;
-      info.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
-      info.memory_bytes = properties.totalGlobalMem;
-      info.multiprocessors = properties.multiProcessorCount;
-      found.push_back(std::move(info));
-    }
+    for (int id = 0; id < count; ++id) found.push_back(describe(id, count));
     return found;
+  }
+
+  size_t free_bytes(int id) const override {
+    size_t free = 0, total = 0;
+    const bool told =
+        cudaSetDevice(id) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess;
+    if (!told) cudaGetLastError();  // told by the 0, not by the next call
+    return told ? free : 0;
   }
 
   std::shared_ptr<Device> open(int id) override {
@@ -108,6 +123,29 @@ class Cuda : public DeviceBackend {
   std::vector<std::string> optimizer_types() const override { return names(cuda_optimizers()); }
 
  private:
+  // Opens nothing on the device. REQUIRES: 0 <= id < count
+  static DeviceInfo describe(int id, int count) {
+    cudaDeviceProp properties{};
+    KINET_CUDA_CHECK(cudaGetDeviceProperties(&properties, id));
+    DeviceInfo info;
+    info.id = id;
+    info.name = properties.name;
+    info.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
+    info.memory_bytes = properties.totalGlobalMem;
+    info.multiprocessors = properties.multiProcessorCount;
+    char bus[32] = "";
+    KINET_CUDA_CHECK(cudaDeviceGetPCIBusId(bus, sizeof(bus), id));
+    info.bus = bus;
+    info.limits = limits_of(properties, id);
+    for (int other = 0; other < count; ++other) {
+      int reaches = 0;
+      if (other == id) continue;
+      KINET_CUDA_CHECK(cudaDeviceCanAccessPeer(&reaches, id, other));
+      if (reaches != 0) info.peers.push_back(other);
+    }
+    return info;
+  }
+
   template <class Entries>
   static std::vector<std::string> names(const Entries& entries) {
     std::vector<std::string> out;

@@ -9,7 +9,9 @@ const MessageType& dummy_data_fields() {
   static const MessageType type{
       "dummy_data_param",
       "shapes and contents of the tops",
-      {repeated(message_field("data_filler", filler_fields(),
+      {bool_field("refill", "true",
+                  "false: what fillers draw is made once and kept for all passes"),
+       repeated(message_field("data_filler", filler_fields(),
                               "one for all tops or one for each; absent: constant 0")),
        repeated(message_field("shape", blob_shape_fields(), "one for all tops or one for each")),
        repeated(uint_field("num", "", "old form of the shape: samples")),
@@ -37,6 +39,7 @@ LayerType DummyData::describe() {
 void DummyData::set_up(const std::vector<Shape>&) {
   const Params p = params("dummy_data_param");
   const auto tops = static_cast<size_t>(top_count());
+  refill_ = p.get_bool("refill");
   for (const Params& filler : p.messages("data_filler")) fillers_.push_back(read_filler(filler));
   if (fillers_.empty()) fillers_.emplace_back();
   if (fillers_.size() == 1) fillers_.resize(tops, fillers_[0]);
@@ -80,7 +83,7 @@ std::vector<Shape> DummyData::reshape(const std::vector<Shape>&, WorkspacePlan&)
 
 void DummyData::forward(const Context& context, Tensors, Tensors tops) {
   for (size_t t = 0; t < tops.size(); ++t) {
-    if (filled_ && fillers_[t].type == "constant") continue;
+    if (filled_ && (!refill_ || fillers_[t].type == "constant")) continue;
     Tensor& top = *tops[t];
     fill(fillers_[t], top.shape(), rng(RngPurpose::kDummy, static_cast<uint64_t>(context.pass), t),
          {top.data(), static_cast<size_t>(top.count())});

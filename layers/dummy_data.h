@@ -2,7 +2,7 @@
 //
 // Shapes: `shape`, or num, channels, height and width: one for all tops or one for each.
 // Tops with a constant filler are filled once, the others anew by every forward from stream
-// (kDummy, layer, pass, top).
+// (kDummy, layer, pass, top), unless `refill` is false: then once too.
 #pragma once
 
 #include "src/net/layer.h"
@@ -23,7 +23,8 @@ class DummyData : public Layer {
 
   std::vector<Shape> shapes_;
   std::vector<FillerSpec> fillers_;  // one for each top
-  bool filled_ = false;              // the constant tops
+  bool refill_ = true;
+  bool filled_ = false;  // what is filled once
 };
 
 }  // namespace kinet

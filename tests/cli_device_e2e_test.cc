@@ -2,6 +2,7 @@
 // where there is no driver.
 // ctest: labels=integration timeout=300
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "tests/cli_fixture.h"
@@ -56,6 +57,78 @@ TEST_F(CliDevice, TrainsTestsAndTimesThere) {
   const ProcessResult timed = kinet({"time", "net.prototxt", "--iterations", "2", "--gpu", "0"});
   EXPECT_EQ(timed.status, 0) << timed.err;
   EXPECT_CONTAINS(timed.out, "phase TRAIN, GPU 0: ");
+  EXPECT_CONTAINS(timed.out, "Layers on a GPU wait for their own end here; --whole");
+}
+
+TEST_F(CliDevice, TimesWholeIterations) {
+  for (const char* place : {"--gpu=0", "--threads=1"}) {
+    const std::vector<std::string> command{"time", "net.prototxt", "--iterations", "2",
+                                           place,  "--shape",      "1,5,5",        "--batch",
+                                           "3",    "--gpu-math",   "TF32",         "--whole"};
+    const ProcessResult told = kinet(command);
+    ASSERT_EQ(told.status, 0) << told.err;
+    EXPECT_CONTAINS(told.out, "3x1x5x5");
+    EXPECT_CONTAINS(told.out, "Whole iterations: forward ");
+    std::vector<std::string> as_json = command;
+    as_json.emplace_back("--json");
+    const auto json = nlohmann::json::parse(kinet(as_json).out);
+    EXPECT_EQ(json["batch"], 3);
+    EXPECT_EQ(json["parameters"], 260);
+    for (const char* part : {"forward_ms", "backward_ms", "update_ms", "iteration_ms"}) {
+      EXPECT_GT(json["whole"][part].get<double>(), 0) << place << " " << part;
+    }
+  }
+  const ProcessResult alone = kinet({"time", "net.prototxt", "--batch", "3"});
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_CONTAINS(alone.err, "--batch goes with --shape");
+}
+
+// Times vary; what is moved and computed in them does not.
+TEST_F(CliDevice, BenchLayersTellsTimesAndShares) {
+  const ProcessResult r =
+      kinet({"bench", "layers", "--gpu", "--only", "^lenet_(ip2|relu1|loss)|resnet20_sum",
+             "--batch", "3", "--repeats", "1", "--seconds", "0", "--json", "layers.json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_CONTAINS(r.out, "# GPU 0: kinet host emulation");
+  EXPECT_CONTAINS(r.out, "limits: 512 GFLOP/s float32, 4.1 TFLOP/s tf32, 64 GB/s memory (4 multi");
+  const auto json = nlohmann::json::parse(read_file(folder_ / "layers.json"));
+  ASSERT_EQ(json["layers"].size(), 4U);
+  const auto check = [&](int row, const char* pass, double flops, double bytes) {
+    const auto& told = json["layers"][row][pass];
+    const double seconds = told["ms"].get<double>() / 1e3;
+    EXPECT_GT(seconds, 0);
+    EXPECT_NEAR(told["gflops"].get<double>() * seconds * 1e9, flops, 1e-6 * flops) << row << pass;
+    EXPECT_NEAR(told["gbytes_per_second"].get<double>() * seconds * 1e9, bytes, 1e-6 * bytes)
+        << row << pass;
+    const double least = std::max(flops / 512e9, bytes / 64e9);
+    EXPECT_NEAR(told["share"].get<double>() * seconds, least, 1e-6 * least) << row << pass;
+  };
+  EXPECT_EQ(json["layers"][0]["shapes"], "3x500 -> 3x500");  // ReLU
+  check(0, "forward", 0, 4.0 * (1500 + 1500));
+  EXPECT_EQ(json["layers"][1]["shapes"], "3x500 -> 3x10");  // InnerProduct
+  const double weights = 5010, x = 1500, y = 30;
+  check(1, "forward", 2.0 * 3 * 5000, 4 * (x + y + weights));
+  check(1, "backward", 4.0 * 3 * 5000, 4 * (y + x + x + 3 * weights));  // dy, x, dx; W, dW twice
+  EXPECT_EQ(json["layers"][2]["shapes"], "3x10+3 -> scalar");
+  check(3, "forward", 0, 4.0 * 3 * 16384 * 3);
+  check(3, "backward", 0, 4.0 * 3 * 16384 * 3);
+}
+
+TEST_F(CliDevice, BenchLayersRunsOnTheCpuAndRefusesWhatIsNoLayer) {
+  const ProcessResult cpu = kinet({"bench", "layers", "--only", "lenet_pool1", "--batch", "1",
+                                   "--repeats", "2", "--seconds", "0", "--threads", "1"});
+  ASSERT_EQ(cpu.status, 0) << cpu.err;
+  EXPECT_CONTAINS(cpu.out, "# CPU, 1 threads, ");
+  EXPECT_CONTAINS(cpu.out, "memory (measured here: ");
+  EXPECT_CONTAINS(cpu.out, "1x20x24x24 -> 1x20x12x12");
+  const ProcessResult none = kinet({"bench", "layers", "--only", "transformer"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_CONTAINS(none.err, "--only transformer is found in no name\nhint: --list shows the names");
+  EXPECT_EQ(kinet({"bench", "layers", "--only", "("}).status, 2);
+  EXPECT_EQ(kinet({"bench", "layers", "--gpu", "0,1"}).status, 2);
+  const ProcessResult list = kinet({"bench", "layers", "--list"});
+  EXPECT_CONTAINS(list.out, "vgg16_conv1_2        64x224x224     type: 'Convolution'");
+  EXPECT_CONTAINS(kinet({"bench"}).out, "bench layers");
 }
 
 TEST_F(CliDevice, TheSolverFileMayAskForIt) {
@@ -121,7 +194,10 @@ TEST_F(CliDevice, WhatIsNoChoiceIsRefused) {
 }
 
 TEST_F(CliDevice, DevicesAndDoctorTellOfIt) {
-  EXPECT_CONTAINS(kinet({"devices"}).out, "GPU 0    kinet host emulation");
+  const std::string devices = kinet({"devices"}).out;
+  EXPECT_CONTAINS(devices, "GPU 0    kinet host emulation, sm_80, 4 multiprocessors, ");
+  EXPECT_CONTAINS(devices,
+                  " free of 8.6 GB, bus 0000:01:00.0\n         limits: 512 GFLOP/s float32");
   const std::string doctor = kinet({"doctor"}).out;
   EXPECT_CONTAINS(doctor, "1 GPU to train on (--gpu)");
   EXPECT_CONTAINS(doctor, "emulated");

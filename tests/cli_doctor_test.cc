@@ -9,6 +9,7 @@
 #include "comm/transport.h"
 #include "src/cli/fields_page.h"
 #include "src/cli/machine_checks.h"
+#include "src/net/device.h"
 #include "tests/subprocess.h"
 
 namespace kinet {
@@ -99,6 +100,29 @@ TEST(Doctor, CommandPrintsTextAndJson) {
   for (const auto& f : parsed["machine"]) {
     EXPECT_NE(text.out.find(f["subject"].get<std::string>()), std::string::npos) << f["subject"];
   }
+}
+
+TEST(GpuLines, TellWhatIsKnownAndNoMore) {
+  DeviceInfo gpu;
+  gpu.name = "NVIDIA H200";
+  gpu.architecture = "sm_90";
+  gpu.bus = "0000:3B:00.0";
+  gpu.memory_bytes = 150'000'000'000;
+  gpu.multiprocessors = 132;
+  gpu.limits = {66.9e12, 0, 4.917e12, "of what"};
+  gpu.peers = {1, 2};
+  EXPECT_EQ(gpu_lines(gpu, 149'000'000'000),
+            (std::vector<std::string>{
+                "NVIDIA H200, sm_90, 132 multiprocessors, 149.0 GB free of 150.0 GB, bus "
+                "0000:3B:00.0",
+                "limits: 66.9 TFLOP/s float32, 4.9 TB/s memory (of what)",
+                "uses the memory of GPU 1, 2 without a copy through the host"}));
+  gpu.limits = {0, 0, 0, "nothing is told"};
+  gpu.peers.clear();
+  const std::vector<std::string> little = gpu_lines(gpu, 0);
+  ASSERT_EQ(little.size(), 2U);
+  EXPECT_EQ(little[0], "NVIDIA H200, sm_90, 132 multiprocessors, 150.0 GB, bus 0000:3B:00.0");
+  EXPECT_EQ(little[1], "limits: unknown (nothing is told)");
 }
 
 // ---- kinet fields comm_param --------------------------------------------------------------------

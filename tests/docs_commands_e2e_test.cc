@@ -42,7 +42,7 @@ TEST(DocsCommandsPage, ShowsEveryCommand) {
   const std::vector<std::string> shown = shown_commands("docs/commands.md");
   for (const char* name : {"train", "simulate", "compare", "test", "check", "time", "classify",
                            "convert deploy", "convert images", "convert mean", "fields", "devices",
-                           "doctor", "bench comm", "bench allreduce"}) {
+                           "doctor", "bench comm", "bench allreduce", "bench layers"}) {
     const std::string begin = std::string("kinet ") + name + " ";
     const bool found = std::any_of(shown.begin(), shown.end(), [&](const std::string& command) {
       return (command + " ").rfind(begin, 0) == 0;

@@ -9,6 +9,7 @@
 
 #include "src/base/text.h"
 #include "src/cli/command.h"
+#include "src/cli/machine_checks.h"
 #include "src/math/blas.h"
 #include "src/math/vec.h"
 #include "src/net/device.h"
@@ -70,10 +71,11 @@ class Devices : public Command {
       std::printf("GPU      none: %s\n", problem.substr(0, problem.find('\n')).c_str());
     }
     for (const DeviceInfo& d : backend->devices()) {
-      std::printf("GPU %-4d %s, %s, %d multiprocessors, %s\n", d.id, d.name.c_str(),
-                  d.architecture.c_str(), d.multiprocessors, human_bytes(d.memory_bytes).c_str());
+      const std::vector<std::string> lines = gpu_lines(d, backend->free_bytes(d.id));
+      std::printf("GPU %-4d %s\n", d.id, lines[0].c_str());
+      for (size_t i = 1; i < lines.size(); ++i) std::printf("%8s %s\n", "", lines[i].c_str());
     }
-    std::printf("%s     %s\n", "CUDA", (backend->name() + ": " + backend->versions()).c_str());
+    std::printf("CUDA     %s\n", (backend->name() + ": " + backend->versions()).c_str());
   }
 };
 KINET_REGISTER_COMMAND(Devices);

@@ -9,6 +9,9 @@
 
 namespace kinet {
 
+struct DeviceInfo;  // src/net/device.h
+struct DeviceLimits;
+
 struct Finding {
   // kNote: works, and could be better or does not matter to everybody; kBad: training fails.
   enum class Level { kGood, kNote, kBad };
@@ -22,6 +25,10 @@ struct Finding {
 std::vector<Finding> machine_findings();
 // Which GPUs can be used, or why none can (gpu_check.cc).
 Finding gpu_finding();
+// "limits: 66.9 TFLOP/s float32, 4.9 TB/s memory (computed from what)".
+std::string limits_line(const DeviceLimits& limits);
+// What a user may want to know of one GPU, a line each; `free_bytes` 0: unknown.
+std::vector<std::string> gpu_lines(const DeviceInfo& gpu, size_t free_bytes);
 
 // Every transport of the registry, by its own probe. Bad only when no transport joins processes of
 // this machine: then training with several workers is impossible.

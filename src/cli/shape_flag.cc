@@ -77,6 +77,7 @@ ParamNode dummy_layer(const ParamNode& layer, int64_t batch, const std::vector<i
     filler.add_string("type", top == 0 ? "gaussian" : "constant");
     filler.add_scalar(top == 0 ? "std" : "value", top == 0 ? "1" : "0");
   }
+  dummy.add_scalar("refill", "false");
   return out;
 }
 
@@ -113,14 +114,15 @@ Shape images_shape(const ParamNode& net, const std::vector<int64_t>& shape) {
   }
 }
 
-ParamNode with_dummy_data(const ParamNode& net, const std::vector<int64_t>& shape) {
+ParamNode with_dummy_data(const ParamNode& net, const std::vector<int64_t>& shape, int64_t batch) {
   ParamNode out = net;
   for (ParamNode& layer : out.children) {
     const LayerType* type = layer.name == "layer" ? type_of(layer) : nullptr;
     const Field* field = type != nullptr && type->is_data ? source_field(*type) : nullptr;
     if (field == nullptr) continue;
     const Params source(layer.find(field->name), field->message);
-    layer = dummy_layer(layer, std::max<int64_t>(1, source.get_int("batch_size")), shape);
+    const int64_t images = batch > 0 ? batch : source.get_int("batch_size");
+    layer = dummy_layer(layer, std::max<int64_t>(1, images), shape);
   }
   return out;
 }

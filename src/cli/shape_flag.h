@@ -28,7 +28,9 @@ std::string shape_hint(const ParamNode& net);
 Shape images_shape(const ParamNode& net, const std::vector<int64_t>& shape);
 
 // The same net with a DummyData layer for every layer that reads a data set: noise of that shape
-// and labels 0, with the names, rules and batch size of the layer it stands for.
-ParamNode with_dummy_data(const ParamNode& net, const std::vector<int64_t>& shape);
+// (made once) and labels 0, with the names and rules of the layer it stands for, and its batch size
+// unless `batch` gives another.
+ParamNode with_dummy_data(const ParamNode& net, const std::vector<int64_t>& shape,
+                          int64_t batch = 0);
 
 }  // namespace kinet

@@ -18,10 +18,12 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/gpu_flag.h"
+#include "src/cli/gpu_math.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/shape_flag.h"
 #include "src/cli/table.h"
+#include "src/cli/whole_passes.h"
 #include "src/math/blas.h"
 #include "src/net/net.h"
 
@@ -156,6 +158,10 @@ class Time : public Command {
     add_shape_flag(app, shape_, "channels,height,width: noise instead of the data layers' data");
     add_threads_flag(app, threads_);
     add_gpu_flag(app, gpu_);
+    add_gpu_math_flag(app, math_);
+    app.add_option("--batch", batch_, "images a pass, instead of the file's; needs --shape")
+        ->check(CLI::Range(1, 65536));
+    app.add_flag("--whole", whole_, "also whole iterations: forward, backward, update");
     app.add_flag("--json", json_, "print JSON instead of a table");
   }
 
@@ -163,7 +169,9 @@ class Time : public Command {
     require_net_file(net_, "time");
     const int threads = resolve_threads(threads_);
     ParamNode root = load_net_file(net_);
-    if (!shape_.empty()) root = with_dummy_data(root, shape_);
+    KINET_CHECK(batch_ == 0 || !shape_.empty(), "time: --batch goes with --shape");
+    if (!shape_.empty()) root = with_dummy_data(root, shape_, batch_);
+    set_gpu_math(root, math_);
     NetOptions options;
     options.state.phase = phase_ == "TEST" ? Phase::kTest : Phase::kTrain;
     options.state = merge_state(root, options.state);
@@ -171,6 +179,7 @@ class Time : public Command {
     options.device = open_gpu(gpu_);
     Net net(root, options);
     const Measurement measured = Stopwatch(net, threads).measure(iterations_);
+    if (whole_) passes_ = time_whole_passes(net, iterations_, threads);
     const std::string text =
         json_ ? as_json(net, measured, threads) : as_table(net, measured, threads);
     std::fputs(text.c_str(), stdout);
@@ -206,8 +215,20 @@ class Time : public Command {
     out += fmt::format("Average Backward pass: {:.3f} ms.\n", mean(m.backward));
     out += fmt::format("Average Forward-Backward: {:.3f} ms.\n", pass);
     out += fmt::format("Data layers: {:.3f} ms a pass, not in the lines above.\n", data_ms);
-    return out + fmt::format("{} images/s without data, {} with.\n", images(net, pass),
-                             images(net, pass + data_ms));
+    out += fmt::format("{} images/s without data, {} with.\n", images(net, pass),
+                       images(net, pass + data_ms));
+    if (whole_) {
+      out += fmt::format(
+          "Whole iterations: forward {:.3f} ms, backward {:.3f}, update {:.3f}; together {:.3f} "
+          "ms, {} images/s.\n",
+          passes_.forward_ms, passes_.backward_ms, passes_.update_ms, passes_.iteration_ms,
+          images(net, passes_.iteration_ms));
+    } else if (net.device() != nullptr) {
+      out +=
+          "Layers on a GPU wait for their own end here; --whole times passes as training runs "
+          "them.\n";
+    }
+    return out;
   }
 
   static std::string place(const Net& net, int threads) {
@@ -232,7 +253,14 @@ class Time : public Command {
                                {"backward_ms", mean(m.backward)},
                                {"forward_backward_ms", mean(m.both)},
                                {"data_ms", mean(m.data)},
+                               {"parameters", net.parameter_count()},
                                {"layers", nlohmann::ordered_json::array()}};
+    if (whole_) {
+      out["whole"] = {{"forward_ms", passes_.forward_ms},
+                      {"backward_ms", passes_.backward_ms},
+                      {"update_ms", passes_.update_ms},
+                      {"iteration_ms", passes_.iteration_ms}};
+    }
     for (int i = 0; i < net.layer_count(); ++i) {
       const Layer& layer = net.layer(i);
       const int into = net.fused_into(i);
@@ -249,11 +277,13 @@ class Time : public Command {
     return out.dump(2) + "\n";
   }
 
-  std::string net_, gpu_;
+  std::string net_, gpu_, math_;
   std::string phase_ = "TRAIN";
   int iterations_ = 20, threads_ = 0;
+  int64_t batch_ = 0;
   std::vector<int64_t> shape_;
-  bool json_ = false;
+  bool json_ = false, whole_ = false;
+  WholePasses passes_;
 };
 KINET_REGISTER_COMMAND(Time);
 

@@ -27,13 +27,25 @@ class Device : public DeviceMemory {
       const std::vector<ParameterSegment>& segments) = 0;
 };
 
+// What a device can do at most, computed from what it tells of itself; 0: unknown.
+struct DeviceLimits {
+  double flops = 0;             // float32 a second, a multiply-add counted as two
+  double tensor_flops = 0;      // the same with tf32 on its tensor cores
+  double bytes_per_second = 0;  // of its memory
+  // From what: "132 multiprocessors x 128 multiply-adds x 1.98 GHz; 2 x 3.20 GHz x 6144 bits".
+  std::string computed_from;
+};
+
 // One device as `kinet devices` lists it.
 struct DeviceInfo {
   int id = 0;
   std::string name;          // "NVIDIA H200"
   std::string architecture;  // "sm_90"
-  size_t memory_bytes = 0, free_bytes = 0;
+  std::string bus;           // its PCI address, "0000:3B:00.0"
+  size_t memory_bytes = 0;
   int multiprocessors = 0;
+  DeviceLimits limits;
+  std::vector<int> peers;  // devices whose memory it can use without a copy through the host
 };
 
 class DeviceBackend {
@@ -46,6 +58,9 @@ class DeviceBackend {
   // Why no device can be used here and what to do about it, or "" when one can.
   virtual std::string problem() const = 0;
   virtual std::vector<DeviceInfo> devices() const = 0;  // none when there is a problem
+  // Bytes that are free there now, 0 when that cannot be told. This process takes some of its
+  // memory to look (CUDA: a few hundred MB, until it ends).
+  virtual size_t free_bytes(int id) const = 0;
   // Throws a set-up Error that says why and what to do when there is no such device.
   virtual std::shared_ptr<Device> open(int id) = 0;
   virtual std::vector<std::string> layer_types() const = 0;
