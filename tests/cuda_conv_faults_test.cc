@@ -68,7 +68,7 @@ struct PlantedGather : WeightedGather<ConvPatches> {
 template <Plant kPlant>
 std::vector<emulation::Report> run_planted() {
   emulation::reset();
-  const TestGpu gpu(emulation::ThreadOrder::kForward);
+  const TestGpu gpu;
   const ConvGeometry g = square_conv("", 2, 3, 7, 8, 1, 3, 1, 1).g;
   const ConvShape s = ConvShape::of(g);
   const int depth = static_cast<int>(g.depth()), slice_depth = 16, slices = 2;  // 27 of depth

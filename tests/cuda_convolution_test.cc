@@ -1,15 +1,16 @@
-// The convolution's CUDA kernels in the host emulation against the CPU: every engine, tile and kind
-// of multiplication, in three orders of threads.
+// ctest: labels=unit,core gpu
+// The convolution's CUDA kernels against the CPU: every engine, tile and kind of multiplication; in
+// the host emulation in three orders of threads.
 // cuda: conv_columns conv_depthwise conv_implicit conv_sums errors gemm
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 
 #include "cuda/conv_columns.h"
 #include "cuda/conv_depthwise.h"
 #include "cuda/conv_engine.h"
 #include "cuda/conv_sums.h"
-#include "cuda/emulation/control.h"
 #include "cuda/mma.h"
 #include "src/base/check.h"
 #include "tests/cuda_conv_cases.h"
@@ -18,10 +19,20 @@
 namespace kinet {
 namespace {
 
-using emulation::ThreadOrder;
+#ifdef KINET_TEST_ON_GPU
+constexpr bool kChecked = false;
+#else
+constexpr bool kChecked = KINET_EMULATION_CHECKED != 0;
+#endif
 
-constexpr ThreadOrder kOrders[] = {ThreadOrder::kForward, ThreadOrder::kBackward,
-                                   ThreadOrder::kRandom};
+class CudaConvolution : public testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const cudaError_t code = cudaGetDeviceCount(&count);
+    if (code != cudaSuccess) GTEST_SKIP() << "no device: " << cudaGetErrorString(code);
+  }
+};
 
 // One way to compute all passes.
 struct Way {
@@ -98,22 +109,22 @@ Results run(const TestGpu& gpu, const Way& way, const ConvGeometry& g, const Con
   return {y.values(), dx.values(), dw.values(), db.values()};
 }
 
-// The CPU's results, three orders of threads, the same bits in each, and no report.
+// The CPU's results, in every order of threads, the same bits in each, and no report.
 template <class Round>
 void expect_agreement(const CudaConvCase& c, const Way& way, const Round& round) {
   const ConvData data(c.g, round);
   Results first;
-  for (const ThreadOrder order : kOrders) {
-    SCOPED_TRACE(c.name + ", " + way.name + ", threads " + emulation::name_of(order));
+  for (const std::string& order : thread_orders()) {
+    SCOPED_TRACE(c.name + ", " + way.name + ", threads " + order);
     const TestGpu gpu(order);
     const Results r = run(gpu, way, c.g, data);
     EXPECT_EQ(differences(r.y, data.y), "") << "y";
     EXPECT_EQ(differences(r.dx, data.dx), "") << "dx";
     EXPECT_EQ(differences(r.dw, data.dw), "") << "dw";
     EXPECT_EQ(differences(r.db, data.db), "") << "db";
-    EXPECT_EQ(emulation::text_of(emulation::take_reports()), "");
-    if (order == ThreadOrder::kForward) first = r;
-    EXPECT_TRUE(r == first) << "not the same bits as with threads in forward order";
+    EXPECT_EQ(device_reports(), "");
+    if (order == thread_orders().front()) first = r;
+    EXPECT_TRUE(r == first) << "not the same bits as with threads in the first order";
   }
 }
 
@@ -131,17 +142,17 @@ std::vector<Way> ways(const ConvGeometry& g) {
   return all;
 }
 
-TEST(CudaConvolution, EqualsTheCpuOnSmallShapes) {
+TEST_F(CudaConvolution, EqualsTheCpuOnSmallShapes) {
   for (const CudaConvCase& c : small_conv_cases()) {
     for (const Way& way : ways(c.g)) expect_agreement(c, way, as_is);
   }
 }
 
 // ReLU where results are stored: what ReLU makes of them afterwards, bit for bit.
-TEST(CudaConvolution, EndsWithRelu) {
+TEST_F(CudaConvolution, EndsWithRelu) {
   for (const CudaConvCase& c : small_conv_cases()) {
     const ConvData data(c.g, as_is);
-    const TestGpu gpu(ThreadOrder::kForward);
+    const TestGpu gpu;
     const DeviceFloats x(data.x), w(data.weights), bias(data.bias);
     for (const Way& way : ways(c.g)) {
       for (const float* b : {bias.get(), static_cast<const float*>(nullptr)}) {
@@ -155,16 +166,16 @@ TEST(CudaConvolution, EndsWithRelu) {
         }
         for (float& value : plain) value = value > 0 ? value : 0 * value;
         EXPECT_EQ(std::memcmp(plain.data(), ended.data(), plain.size() * sizeof(float)), 0);
-        EXPECT_EQ(emulation::text_of(emulation::take_reports()), "");
+        EXPECT_EQ(device_reports(), "");
       }
     }
   }
 }
 
-#if KINET_EMULATION_CHECKED
+#if !defined(KINET_TEST_ON_GPU) && KINET_EMULATION_CHECKED
 
 // Every way goes to the end of each of its operands, and check mode sees when that is too far.
-TEST(CudaConvolution, AnOperandThatIsTooShortIsReported) {
+TEST_F(CudaConvolution, AnOperandThatIsTooShortIsReported) {
   const CudaConvCase plain = square_conv("plain", 2, 3, 7, 5, 1, 3);
   const CudaConvCase depthwise = square_conv("depthwise", 2, 5, 7, 5, 5, 3, 1, 1);
   for (const auto& [c, way] :
@@ -173,41 +184,53 @@ TEST(CudaConvolution, AnOperandThatIsTooShortIsReported) {
     for (const Operand cut :
          {Operand::kX, Operand::kWeights, Operand::kBias, Operand::kDy, Operand::kY, Operand::kDx,
           Operand::kDw, Operand::kDb, Operand::kWorkspace, Operand::kSums}) {
-      const TestGpu gpu(ThreadOrder::kForward);
+      const TestGpu gpu;
       try {
         run(gpu, way, c.g, data, cut);
       } catch (const Error&) {  // a device does not go on either
       }
-      EXPECT_NE(emulation::text_of(emulation::take_reports()), "")
+      EXPECT_NE(device_reports(), "")
           << way.name << ", operand " << static_cast<int>(cut);
       emulation::reset();
     }
   }
 }
 
-#else
+#endif
 
-TEST(CudaConvolution, EqualsTheCpuOnSeveralTilesAndSlices) {
+TEST_F(CudaConvolution, EqualsTheCpuOnSeveralTilesAndSlices) {
+  if (kChecked) GTEST_SKIP() << "too large for check mode; mode fast runs it";
   for (const CudaConvCase& c : large_conv_cases()) {
     for (const Way& way : ways(c.g)) expect_agreement(c, way, as_is);
   }
 }
 
-#endif
-
 // What tensor cores round to: their products of rounded values are exact.
+#ifdef KINET_TEST_ON_GPU  // to_tf32 and to_bf16 are functions of the device there
+float with_bits(float value, uint32_t (*change)(uint32_t)) {
+  return std::bit_cast<float>(change(std::bit_cast<uint32_t>(value)));
+}
+float tf32(float value) {
+  return with_bits(value, [](uint32_t bits) { return (bits + 0x1000U) & 0xffffe000U; });
+}
+float bf16(float value) {
+  return with_bits(
+      value, [](uint32_t bits) { return (bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U; });
+}
+#else
 float tf32(float value) { return bits_float(to_tf32(value)); }
 float bf16(float value) { return bits_float(to_bf16(value) << 16); }
+#endif
 
 // The plain variant of an mma is many shuffles: the large tile, which is the same code, once.
-TEST(CudaConvolution, TensorCoreKernelsEqualTheCpuWithRoundedFactors) {
+TEST_F(CudaConvolution, TensorCoreKernelsEqualTheCpuWithRoundedFactors) {
   for (const CudaConvCase& c :
        {square_conv("plain", 2, 3, 7, 5, 1, 3), square_conv("grouped", 2, 6, 5, 9, 3, 3, 2, 1),
         square_conv("deep", 1, 9, 4, 70, 1, 3, 1, 1)}) {
     for (const auto& [size, tile] : {std::pair{"narrow", ConvTile::kNarrow},
                                      {"small", ConvTile::kSmall},
                                      {"large", ConvTile::kLarge}}) {
-      if (tile == ConvTile::kLarge && (KINET_EMULATION_CHECKED || c.name != "plain")) continue;
+      if (tile == ConvTile::kLarge && (kChecked || c.name != "plain")) continue;
       const auto way = [&](ConvMath math) {
         return Way{size, ConvEngine::kImplicit, {math, tile}};
       };
@@ -217,7 +240,9 @@ TEST(CudaConvolution, TensorCoreKernelsEqualTheCpuWithRoundedFactors) {
   }
 }
 
-TEST(CudaConvolution, RoundsFactorsAsTensorCoresDo) {
+#ifndef KINET_TEST_ON_GPU
+
+TEST_F(CudaConvolution, RoundsFactorsAsTensorCoresDo) {
   EXPECT_EQ(tf32(1.f + 0x1p-11f), 1.f + 0x1p-10f);  // ties away from zero
   EXPECT_EQ(tf32(-1.f - 0x1p-11f), -1.f - 0x1p-10f);
   EXPECT_EQ(tf32(1.f + 0x1p-12f), 1.f);
@@ -231,8 +256,10 @@ TEST(CudaConvolution, RoundsFactorsAsTensorCoresDo) {
   EXPECT_TRUE(std::isnan(bf16(NAN)));
 }
 
+#endif
+
 // The rule of conv_engine.h.
-TEST(CudaConvolution, EngineIsChosenByTheWrittenRule) {
+TEST_F(CudaConvolution, EngineIsChosenByTheWrittenRule) {
   const auto chosen = [](const CudaConvCase& c, ConvPass pass, ConvMath math = ConvMath::kFloat32) {
     return choose_engine(c.g, pass, ConvEngine::kAuto, math);
   };

@@ -1,4 +1,5 @@
-// Device memory and a device for tests that call CUDA launchers directly.
+// Device memory and a device for tests that call CUDA launchers directly, in the emulation or
+// (KINET_TEST_ON_GPU, compiled by nvcc) on a real device.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/emulation/control.h"
 #include "cuda/layer.h"
+#include "tests/cuda/thread_orders.h"
 
 namespace kinet {
 
@@ -41,14 +42,16 @@ class DeviceFloats {
   size_t count_;
 };
 
-// The default stream and a cuBLAS handle, with the emulation's threads in the given order.
+// The default stream and a cuBLAS handle, with threads in the given order.
 class TestGpu {
  public:
-  explicit TestGpu(emulation::ThreadOrder order) {
-    emulation::Options options = emulation::options();
-    options.order = order;
-    emulation::set_options(options);
+  explicit TestGpu(const std::string& thread_order = thread_orders().front()) {
+    use_thread_order(thread_order);
     KINET_CUBLAS_CHECK(cublasCreate(&gpu_.blas));
+    cudaDeviceProp properties{};
+    KINET_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+    gpu_.multiprocessors = properties.multiProcessorCount;
+    gpu_.shared_bytes_of_block = properties.sharedMemPerBlockOptin;
   }
   ~TestGpu() { cublasDestroy(gpu_.blas); }
   TestGpu(const TestGpu&) = delete;

@@ -1,9 +1,10 @@
-// Nets on a device (the emulated one): values move where layers change sides, and everything that a
-// net gives its user is what it is on the CPU.
+// ctest: labels=unit,core device
+// Nets on a device: values move where layers change sides, and everything that a net gives its user
+// is what it is on the CPU.
 #include <cmath>
 #include <cstring>
 
-#include "tests/emulated_device.h"
+#include "tests/cuda/device_under_test.h"
 #include "tests/net_test_util.h"
 
 namespace kinet::test {
@@ -88,8 +89,13 @@ void expect_same(const Pass& a, const Pass& b) {
   expect_near(a.outputs, b.outputs, 1e-5F);
 }
 
-TEST(DeviceBuffer, KnowsWhichSideIsUpToDate) {
-  const auto device = emulated_device();
+using DeviceBuffer = DeviceTest;
+using DeviceNorm = DeviceTest;
+using DeviceNet = DeviceTest;
+using DeviceOfBackend = DeviceTest;
+
+TEST_F(DeviceBuffer, KnowsWhichSideIsUpToDate) {
+  const auto& device = device_;
   Buffer buffer;
   buffer.attach(device);
   buffer.reserve(5);
@@ -109,8 +115,8 @@ TEST(DeviceBuffer, KnowsWhichSideIsUpToDate) {
   EXPECT_EQ(buffer.fresh(), Buffer::Fresh::kBoth);
 }
 
-TEST(DeviceBuffer, FollowsItsHostMemory) {
-  const auto device = emulated_device();
+TEST_F(DeviceBuffer, FollowsItsHostMemory) {
+  const auto& device = device_;
   Buffer buffer;
   buffer.attach(device);
   buffer.reserve(16);
@@ -130,8 +136,8 @@ TEST(DeviceBuffer, FollowsItsHostMemory) {
   EXPECT_EQ(received[3], 4);
 }
 
-TEST(DeviceMemory, NormIsThatOfTheHost) {
-  const auto device = emulated_device();
+TEST_F(DeviceNorm, IsThatOfTheHost) {
+  const auto& device = device_;
   for (const size_t n : {1U, 255U, 70000U}) {
     std::vector<float> x(n);
     double sum = 0;
@@ -150,9 +156,9 @@ TEST(DeviceMemory, NormIsThatOfTheHost) {
   }
 }
 
-TEST(DeviceNet, GivesWhatTheCpuGives) {
+TEST_F(DeviceNet, GivesWhatTheCpuGives) {
   const auto cpu = net_on(nullptr, kMixed);
-  const auto gpu = net_on(emulated_device(), kMixed);
+  const auto gpu = net_on(device_, kMixed);
   EXPECT_EQ(gpu->parameters().size(), cpu->parameters().size());
   for (int i = 0; i < gpu->layer_count(); ++i) {
     EXPECT_EQ(gpu->layer_on_device(i), !gpu->layer(i).type().host_ok) << gpu->layer(i).name();
@@ -161,9 +167,9 @@ TEST(DeviceNet, GivesWhatTheCpuGives) {
     expect_same(run_pass(*gpu, pass), run_pass(*cpu, pass));
 }
 
-TEST(DeviceNet, WeightsWrittenOnTheHostAreUsed) {
+TEST_F(DeviceNet, WeightsWrittenOnTheHostAreUsed) {
   const auto cpu = net_on(nullptr, kMixed);
-  const auto gpu = net_on(emulated_device(), kMixed);
+  const auto gpu = net_on(device_, kMixed);
   run_pass(*gpu), run_pass(*cpu);
   for (Net* net : {cpu.get(), gpu.get()}) {
     for (float& w : net->parameter_arena()) w *= 1.5F;
@@ -172,9 +178,9 @@ TEST(DeviceNet, WeightsWrittenOnTheHostAreUsed) {
   expect_same(run_pass(*gpu), run_pass(*cpu));
 }
 
-TEST(DeviceNet, WeightsThatCameAreUsedAndGradientsLieWhereTheyAreWanted) {
+TEST_F(DeviceNet, WeightsThatCameAreUsedAndGradientsLieWhereTheyAreWanted) {
   const auto cpu = net_on(nullptr, kMixed);
-  const auto gpu = net_on(emulated_device(), kMixed);
+  const auto gpu = net_on(device_, kMixed);
   const size_t floats = cpu->parameter_floats(), buffers = cpu->buffer_arena().size();
   const auto block = [](size_t n) {
     auto* p = static_cast<float*>(std::aligned_alloc(64, (n * 4 + 63) / 64 * 64));
@@ -214,9 +220,9 @@ class Reader : public PassHook {
   int asked = 0, end_at = -1, ranges = 0;
 };
 
-TEST(DeviceNet, FinalGradientsAreOnTheHostWhenTheyAreTold) {
+TEST_F(DeviceNet, FinalGradientsAreOnTheHostWhenTheyAreTold) {
   const auto cpu = net_on(nullptr, kMixed);
-  const auto gpu = net_on(emulated_device(), kMixed);
+  const auto gpu = net_on(device_, kMixed);
   const Pass expected = run_pass(*cpu);
   run_pass(*gpu, 9);
   fill_inputs(*gpu);
@@ -230,9 +236,9 @@ TEST(DeviceNet, FinalGradientsAreOnTheHostWhenTheyAreTold) {
   EXPECT_GT(reader.ranges, 1);
 }
 
-TEST(DeviceNet, APassThatIsEndedLeavesNothingBehind) {
+TEST_F(DeviceNet, APassThatIsEndedLeavesNothingBehind) {
   const auto cpu = net_on(nullptr, kMixed);
-  const auto gpu = net_on(emulated_device(), kMixed);
+  const auto gpu = net_on(device_, kMixed);
   for (int end = 1; end < 2 * gpu->layer_count(); ++end) {
     Reader reader(gpu->gradient_arena().data(), gpu->parameter_floats());
     reader.end_at = end;
@@ -244,8 +250,8 @@ TEST(DeviceNet, APassThatIsEndedLeavesNothingBehind) {
   expect_same(run_pass(*gpu), run_pass(*cpu));
 }
 
-TEST(DeviceNet, ATestNetUsesTheTrainingNetsWeights) {
-  const auto device = emulated_device();
+TEST_F(DeviceNet, ATestNetUsesTheTrainingNetsWeights) {
+  const auto& device = device_;
   const auto cpu = net_on(nullptr, kMixed), gpu = net_on(device, kMixed);
   const auto cpu_test = net_on(nullptr, kMixed, Phase::kTest, cpu.get());
   const auto gpu_test = net_on(device, kMixed, Phase::kTest, gpu.get());
@@ -260,8 +266,8 @@ TEST(DeviceNet, ATestNetUsesTheTrainingNetsWeights) {
   }
 }
 
-TEST(DeviceNet, ABatchOfAnotherSizeIsTaken) {
-  const auto cpu = net_on(nullptr, kMixed), gpu = net_on(emulated_device(), kMixed);
+TEST_F(DeviceNet, ABatchOfAnotherSizeIsTaken) {
+  const auto cpu = net_on(nullptr, kMixed), gpu = net_on(device_, kMixed);
   run_pass(*cpu), run_pass(*gpu);
   for (const int64_t batch : {7, 2}) {
     for (Net* net : {cpu.get(), gpu.get()}) {
@@ -272,8 +278,8 @@ TEST(DeviceNet, ABatchOfAnotherSizeIsTaken) {
   }
 }
 
-TEST(DeviceNet, TheFirstLayerThatIsNotFiniteIsNamed) {
-  const auto gpu = net_on(emulated_device(), kMixed);
+TEST_F(DeviceNet, TheFirstLayerThatIsNotFiniteIsNamed) {
+  const auto gpu = net_on(device_, kMixed);
   fill_inputs(*gpu);
   EXPECT_EQ(gpu->find_non_finite(Context{}), "");
   gpu->blob("data")->data()[0] = INFINITY;
@@ -298,28 +304,75 @@ class OnlyOnTheHost : public Layer {
 };
 KINET_REGISTER_LAYER(OnlyOnTheHost);
 
-TEST(DeviceNet, ALayerWithoutAHalfThereIsRefused) {
+TEST_F(DeviceNet, ALayerWithoutAHalfThereIsRefused) {
   const std::string text = kInput + layer("OnlyOnTheHost", "alone", "data", "x");
-  const auto device = emulated_device();
+  const auto& device = device_;
   const std::string error = error_of([&] { net_on(device, text); });
   EXPECT_HAS(error, "test.prototxt:2:");
   EXPECT_HAS(error, "layer 'alone' (OnlyOnTheHost): type OnlyOnTheHost does not run on GPU 0");
   EXPECT_HAS(error, "hint: run this net on the CPU with solver_mode: CPU");
 }
 
-TEST(DeviceBackend, HasAHalfForEveryLayerThatNeedsOne) {
-  const std::vector<std::string> there = emulated_backend().layer_types();
+TEST_F(DeviceOfBackend, HasAHalfForEveryLayerThatNeedsOne) {
+  const std::vector<std::string> there = backend_under_test().layer_types();
   for (const std::string& type : LayerRegistry::instance().names()) {
     if (LayerRegistry::instance().find(type)->host_ok || type == "OnlyOnTheHost") continue;
     EXPECT_NE(std::find(there.begin(), there.end(), type), there.end()) << type;
   }
-  const std::vector<std::string> rules = emulated_backend().optimizer_types();
+  const std::vector<std::string> rules = backend_under_test().optimizer_types();
   EXPECT_EQ(rules, OptimizerRegistry::instance().names());
 }
 
-TEST(DeviceBackend, ADeviceThatIsNotThereIsRefused) {
-  EXPECT_HAS(error_of([] { emulated_backend().open(5); }),
-             "there is no GPU 5: this machine has GPU 0 only\nhint: 'kinet devices' lists them");
+TEST_F(DeviceOfBackend, TellsOfItself) {
+  for (const DeviceInfo& d : backend_under_test().devices()) {
+    EXPECT_NE(d.name, "");
+    EXPECT_NE(d.bus, "");
+    EXPECT_NE(d.limits.computed_from, "");
+    EXPECT_GT(d.multiprocessors, 0);
+    EXPECT_GT(backend_under_test().free_bytes(d.id), 0U);
+    EXPECT_LE(backend_under_test().free_bytes(d.id), d.memory_bytes);
+    for (const int peer : d.peers) EXPECT_NE(peer, d.id);
+  }
+  EXPECT_EQ(backend_under_test().free_bytes(1000), 0U);  // no such device
+  EXPECT_GT(backend_under_test().free_bytes(0), 0U);     // and the error is not kept
+}
+
+#ifndef KINET_TEST_ON_GPU
+
+// The emulated device has 4 multiprocessors and a bus of 256 bits, all at 1 GHz.
+TEST_F(DeviceOfBackend, LimitsFollowFromClocksAndWidths) {
+  struct Expected {
+    int capability;
+    double flops, tensor_flops;
+    const char* from;
+  };
+  const emulation::Options before = emulation::options();
+  for (const Expected& e :
+       {Expected{80, 512e9, 4096e9, "4 multiprocessors x 64 multiply-adds x 1.00"},
+        {90, 1024e9, 8192e9, "4 multiprocessors x 128 multiply-adds"},
+        {89, 1024e9, 0, "4 multiprocessors x 128 multiply-adds"},
+        {70, 0, 0, "arithmetic: unknown for sm_70"}}) {
+    emulation::Options options = before;
+    options.compute_capability = e.capability;
+    emulation::set_options(options);
+    const DeviceLimits limits = backend_under_test().devices().at(0).limits;
+    EXPECT_DOUBLE_EQ(limits.flops, e.flops);
+    EXPECT_DOUBLE_EQ(limits.tensor_flops, e.tensor_flops);
+    EXPECT_DOUBLE_EQ(limits.bytes_per_second, 64e9);
+    EXPECT_HAS(limits.computed_from, e.from);
+    EXPECT_HAS(limits.computed_from, "2 x 1.00 GHz x 256 bits");
+  }
+  emulation::set_options(before);
+}
+
+#endif
+
+TEST_F(DeviceOfBackend, ADeviceThatIsNotThereIsRefused) {
+  const auto count = static_cast<int>(backend_under_test().devices().size());
+  EXPECT_HAS(error_of([&] { backend_under_test().open(count); }),
+             fmt::format("there is no GPU {}: this machine has GPU", count));
+  EXPECT_HAS(error_of([&] { backend_under_test().open(count); }),
+             "\nhint: 'kinet devices' lists them");
 }
 
 }  // namespace

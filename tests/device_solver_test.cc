@@ -1,10 +1,10 @@
-// Training on a device (the emulated one): the same numbers as on the CPU, the resume law, and
-// snapshots that either side goes on from.
-// ctest: timeout=240
+// ctest: labels=unit,core timeout=300 device
+// Training on a device: the same numbers as on the CPU, the resume law, and snapshots that either
+// side goes on from.
 #include <cmath>
 #include <filesystem>
 
-#include "tests/emulated_device.h"
+#include "tests/cuda/device_under_test.h"
 #include "tests/solver_helpers.h"
 
 namespace kinet {
@@ -42,6 +42,14 @@ double relative_difference(const std::vector<float>& a, const std::vector<float>
 
 class DeviceSolverTest : public SolverTest {
  protected:
+  void SetUp() override {
+    if (const std::string why = no_device(); !why.empty()) GTEST_SKIP() << why;
+    SolverTest::SetUp();
+    device_ = backend_under_test().open(0);
+    use_thread_order(thread_orders().front());
+  }
+  void TearDown() override { EXPECT_EQ(device_reports(), ""); }
+
   SolverOptions on_device() {
     SolverOptions options = options_;
     options.device = device_;
@@ -52,11 +60,14 @@ class DeviceSolverTest : public SolverTest {
                                    "dropout_param { dropout_ratio: 0.3 } }\n"),
                        "base_lr: 0.05 lr_policy: 'fixed' random_seed: 3 " + fields);
   }
-  const std::shared_ptr<Device> device_ = emulated_device();
+
+  std::shared_ptr<Device> device_;
 };
 
-// The shape of LeNet, the schedule of its solver.
+// The shape of LeNet, the schedule of its solver. In check mode two iterations, which are slow
+// enough.
 TEST_F(DeviceSolverTest, TwentyIterationsOfLenetAreThoseOfTheCpu) {
+  const size_t iterations = check_mode() ? 2 : 20;
   write_images(folder_, "big", 64, 28);
   const std::string text = solver_text(
       data_layer(folder_, "big", 8, "TRAIN") + conv("conv1", "data", 20) +
@@ -65,15 +76,15 @@ TEST_F(DeviceSolverTest, TwentyIterationsOfLenetAreThoseOfTheCpu) {
           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' "
           "}\n",
       "base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75 momentum: 0.9 weight_decay: "
-      "0.0005 max_iter: 20 random_seed: 1" +
-          kNoSnapshot);
+      "0.0005 random_seed: 1 max_iter: " +
+          std::to_string(iterations) + kNoSnapshot);
   TestRun cpu(text, options_), gpu(text, on_device());
   cpu.run(), gpu.run();
-  ASSERT_EQ(gpu.seen.losses.size(), 20U);
-  for (size_t i = 0; i < 20; ++i) {
+  ASSERT_EQ(gpu.seen.losses.size(), iterations);
+  for (size_t i = 0; i < iterations; ++i) {
     EXPECT_NEAR(gpu.seen.losses[i], cpu.seen.losses[i], 1e-4 * cpu.seen.losses[i]) << i;
   }
-  EXPECT_LT(gpu.seen.losses.back(), 0.7 * gpu.seen.losses.front());
+  if (!check_mode()) EXPECT_LT(gpu.seen.losses.back(), 0.7 * gpu.seen.losses.front());
   EXPECT_LT(relative_difference(state_of(*gpu.solver), state_of(*cpu.solver)), 1e-4);
 }
 

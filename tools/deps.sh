@@ -3,25 +3,34 @@
 # neither does anything nor touches the network when all are there. Exit status 2: packages are
 # missing and this user cannot install them; the line to run is printed.
 #
-# usage: tools/deps.sh [--list]
+# usage: tools/deps.sh [--build] [--list]
+#   --build   only what the program and its tests need to be built
+#   --list    print the packages and do nothing
 set -eu
 
 # Not libopencv-dev: it pulls in some 670 MB of modules; tools/cmake/FindOpenCVParts.cmake finds the
 # parts. libopenblas-pthread-dev is the flavour behind libopenblas-dev that kinet builds against.
 packages=(
-  g++ cmake ninja-build pkg-config ccache git python3
+  g++ cmake ninja-build pkg-config git python3
   libopenblas-pthread-dev
-  libopencv-imgcodecs-dev libopencv-imgproc-dev libopencv-dnn-dev
+  libopencv-imgcodecs-dev libopencv-imgproc-dev
   protobuf-compiler libprotobuf-dev liblmdb-dev zlib1g-dev
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
+)
+more_packages=(
+  ccache libopencv-dnn-dev libbenchmark-dev
   libibverbs-dev ibverbs-providers
   libopenmpi-dev openmpi-bin  # some 110 MB with what they need: transport mpi, ranks under mpirun
   clang-format clang-tidy
   dataset-fashion-mnist
   qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2
 )
-
+if [ "${1:-}" = "--build" ]; then
+  shift
+else
+  packages+=("${more_packages[@]}")
+fi
 if [ "${1:-}" = "--list" ]; then
   printf '%s\n' "${packages[@]}"
   exit 0

@@ -14,57 +14,17 @@
 
 #include "src/base/check.h"
 #include "src/net/device.h"
-
-#ifndef KINET_TEST_ON_GPU
-#include "cuda/emulation/control.h"
-#endif
+#include "tests/cuda/thread_orders.h"
 
 namespace kinet {
 
-#ifdef KINET_TEST_ON_GPU
-
-inline void choose_library() { unsetenv("KINET_CUDA_LIBRARY"); }
-inline std::vector<std::string> thread_orders() { return {"of the device"}; }
-inline void use_thread_order(const std::string&) {}
-inline void use_lazy_streams(bool) {}
-inline std::string device_reports() { return ""; }
-
-#else
-
 inline void choose_library() {
+#ifdef KINET_TEST_ON_GPU
+  unsetenv("KINET_CUDA_LIBRARY");
+#else
   setenv("KINET_CUDA_LIBRARY", "emulated", 0);  // 0: what the environment says stays
-}
-
-// Orders in which the emulation runs the threads of a kernel.
-inline std::vector<std::string> thread_orders() { return {"forward", "backward", "random"}; }
-
-inline void use_thread_order(const std::string& name) {
-  using emulation::ThreadOrder;
-  emulation::Options options = emulation::options();
-  for (const auto order : {ThreadOrder::kForward, ThreadOrder::kBackward, ThreadOrder::kRandom}) {
-    if (emulation::name_of(order) == name) options.order = order;
-  }
-  emulation::set_options(options);
-}
-
-// Work of a stream is done as late as CUDA allows, so that a missing wait shows.
-inline void use_lazy_streams(bool lazy) {
-  emulation::Options options = emulation::options();
-  options.lazy_streams = lazy;
-  emulation::set_options(options);
-}
-
-// As on a machine that lets nobody lock memory.
-inline void refuse_locked_memory(bool refuse) {
-  emulation::Options options = emulation::options();
-  options.refuse_host_register = refuse;
-  emulation::set_options(options);
-}
-
-// What the emulation has found since the last call, "" when nothing.
-inline std::string device_reports() { return emulation::text_of(emulation::take_reports()); }
-
 #endif
+}
 
 inline DeviceBackend& backend_under_test() {
   static DeviceBackend* const backend = [] {
@@ -77,12 +37,20 @@ inline DeviceBackend& backend_under_test() {
   return *backend;
 }
 
+// In check mode, where everything takes some ten times as long.
+inline bool check_mode() {
+  const char* library = std::getenv("KINET_CUDA_LIBRARY");
+  return library != nullptr && std::string(library) == "checked";
+}
+
+// Why nothing can be tested on a device here, or "".
+inline std::string no_device() { return backend_under_test().problem(); }
+
 // Tests on the device; skipped, with the reason, where there is none.
 class DeviceTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string problem = backend_under_test().problem();
-    if (!problem.empty()) GTEST_SKIP() << problem;
+    if (const std::string why = no_device(); !why.empty()) GTEST_SKIP() << why;
     device_ = backend_under_test().open(0);
     use_thread_order(thread_orders().front());
   }

@@ -14,6 +14,8 @@
 # A test of CUDA kernels in the host emulation names the .cu files of cuda/ that it is built with:
 #
 #   // cuda: conv_sums gemm
+#
+# With the word `gpu` nvcc compiles it too, as cuda_x_gpu_test for a real device, over libkinet_cuda.so.
 set(kinet_default_timeout 120)  # seconds
 
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cc tests/issues/*_test.cc)
@@ -30,8 +32,8 @@ if(test_helpers)
   add_dependencies(kinet_test_helpers kinet_generated)
 endif()
 
-# Reads the "// ctest:" lines of <source> into labels, timeout, serial, kernels, checked and device
-# of the caller.
+# Reads the "// ctest:" lines of <source> into labels, timeout, serial, kernels, checked, device and
+# gpu of the caller.
 function(kinet_read_test_head source)
   set(labels unit core)
   if(source MATCHES "_e2e_test\\.cc$")
@@ -62,6 +64,10 @@ function(kinet_read_test_head source)
   if(line MATCHES " device")
     set(device TRUE)
   endif()
+  set(gpu FALSE)
+  if(line MATCHES " gpu")
+    set(gpu TRUE)
+  endif()
   if(KINET_SANITIZE)
     math(EXPR timeout "${timeout} * 4")  # a sanitizer costs about that much
   endif()
@@ -71,6 +77,34 @@ function(kinet_read_test_head source)
   set(kernels ${kernels} PARENT_SCOPE)
   set(checked ${checked} PARENT_SCOPE)
   set(device ${device} PARENT_SCOPE)
+  set(gpu ${gpu} PARENT_SCOPE)
+endfunction()
+
+# A program of label gpu; the target gpu_tests builds all of them. Where there is no device they are
+# skipped and say so.
+add_custom_target(gpu_tests)
+function(kinet_gpu_test program timeout)
+  set_target_properties(${program} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${program} PRIVATE KINET_TEST_ON_GPU)
+  target_link_libraries(${program} PRIVATE
+    kinet_test_flags kinet_test_helpers GTest::gtest_main)
+  add_dependencies(${program} kinet_generated kinet_cuda)
+  add_dependencies(gpu_tests ${program})
+  add_test(NAME ${program} COMMAND ${program} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_tests_properties(${program} PROPERTIES LABELS gpu TIMEOUT ${timeout})
+endfunction()
+
+# The form for a real device of a test that calls kernels: see "gpu" above.
+function(kinet_add_gpu_kernel_test name source timeout)
+  string(REGEX REPLACE "_test$" "_gpu_test" program ${name})
+  set(generated ${CMAKE_BINARY_DIR}/gpu_tests/${program}.cu)
+  file(CONFIGURE OUTPUT ${generated} CONTENT "#include \"${source}\"\n" @ONLY)
+  add_executable(${program} ${generated})
+  target_compile_definitions(${program} PRIVATE FMT_USE_CONSTEXPR=1)
+  target_link_libraries(${program} PRIVATE kinet_lib kinet_cuda CUDA::cudart_static CUDA::cublas)
+  set_target_properties(${program} PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+  kinet_gpu_test(${program} ${timeout})
 endfunction()
 
 # The other two forms of a test of the back-end: see "device" above.
@@ -86,14 +120,7 @@ function(kinet_add_device_tests name source timeout)
   endif()
   string(REGEX REPLACE "_test$" "_gpu_test" program ${name})
   kinet_program(${program} ${source})
-  set_target_properties(${program} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_compile_definitions(${program} PRIVATE KINET_TEST_ON_GPU)
-  target_link_libraries(${program} PRIVATE
-    kinet_test_flags kinet_test_helpers GTest::gtest_main)
-  add_dependencies(${program} kinet_generated kinet_cuda)
-  add_test(NAME ${program} COMMAND ${program} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  set_tests_properties(${program} PROPERTIES LABELS gpu TIMEOUT ${timeout})
+  kinet_gpu_test(${program} ${timeout})
 endfunction()
 
 function(kinet_add_test source)
@@ -109,6 +136,9 @@ function(kinet_add_test source)
     list(TRANSFORM layers REPLACE "(.+)" "cuda/\\1.cu")
     kinet_cuda_emulated_test(${name} ${source}
       LABELS ${labels} TIMEOUT ${timeout} CUDA ${layers})
+    if(gpu AND TARGET kinet_cuda AND NOT KINET_TEST_LABEL)
+      kinet_add_gpu_kernel_test(${name} ${source} ${timeout})
+    endif()
     return()
   endif()
   if(name MATCHES "_opencv_test$" AND NOT OpenCVParts_dnn_FOUND)
@@ -134,7 +164,7 @@ function(kinet_add_test source)
     add_library(${name}_kernels OBJECT)
     kinet_cuda_emulated_sources(${name}_kernels ${checked} ${kernels})
     target_link_libraries(${name} PRIVATE ${name}_kernels)
-  elseif(name MATCHES "^cuda_")
+  elseif(name MATCHES "^cuda_|^device_")
     target_link_libraries(${name} PRIVATE kinet_cuda_emulation)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -192,6 +222,14 @@ endforeach()
 foreach(source ${test_sources})
   kinet_add_test(${source})
 endforeach()
+
+# The script that somebody with a GPU runs, on the emulated device.
+if(TARGET kinet_cuda_emulated AND TARGET kinet AND NOT KINET_SANITIZE AND NOT KINET_TEST_LABEL)
+  add_test(NAME run_on_device_emulated
+    COMMAND ${CMAKE_SOURCE_DIR}/tests/gpu/run_on_device.sh --emulated --quick --no-build
+            --build ${CMAKE_BINARY_DIR})
+  set_tests_properties(run_on_device_emulated PROPERTIES LABELS integration TIMEOUT 120)
+endif()
 
 # Tests that need RDMA devices: built to build/tests/rdma_vm, run by `make rdma` in an emulated
 # machine and never by ctest.
