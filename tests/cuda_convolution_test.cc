@@ -189,8 +189,7 @@ TEST_F(CudaConvolution, AnOperandThatIsTooShortIsReported) {
         run(gpu, way, c.g, data, cut);
       } catch (const Error&) {  // a device does not go on either
       }
-      EXPECT_NE(device_reports(), "")
-          << way.name << ", operand " << static_cast<int>(cut);
+      EXPECT_NE(device_reports(), "") << way.name << ", operand " << static_cast<int>(cut);
       emulation::reset();
     }
   }
