@@ -134,7 +134,8 @@ class BenchLayers : public Command {
     std::printf("# batch %ld, %s; medians of %d times of at least %g s after warming up\n",
                 static_cast<long>(timer_.batch), timer_.math.c_str(), timer_.repeats,
                 timer_.seconds);
-    std::printf("# %s\n", limits_line(limits_).c_str());
+    std::printf("# %s; a share above 100 %% is that of tensors in a cache\n",
+                limits_line(limits_).c_str());
     std::printf("# %-18s %s %s  shapes\n", "layer", headings("forward ms").c_str(),
                 headings("backward ms").c_str());
   }
