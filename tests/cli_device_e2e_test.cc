@@ -60,15 +60,32 @@ TEST_F(CliDevice, TrainsTestsAndTimesThere) {
   EXPECT_CONTAINS(timed.out, "Layers on a GPU wait for their own end here; --whole");
 }
 
+// What cannot be done is said before anything is timed.
+TEST_F(CliDevice, RefusesFlagsThatMeanNothing) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"time", "net.prototxt", "--whole", "--phase", "TEST"}, "times iterations of training"},
+      {{"time", "net.prototxt", "--gpu-math", "TF32"}, "--gpu-math goes with --gpu"},
+      {{"bench", "layers", "--gpu-math", "TF32"}, "--gpu-math goes with --gpu"},
+      {{"bench", "layers", "--seconds", "nan"}, "--seconds"},
+      {{"bench", "layers", "--json", "no/such/folder.json"}, "there is no folder no/such"},
+      {{"train", "solver.prototxt", "--gpu", ""}, "the number of a GPU is wanted"},
+  };
+  for (const auto& [command, why] : cases) {
+    const ProcessResult told = kinet(command);
+    EXPECT_EQ(told.status, 2) << told.out;
+    EXPECT_CONTAINS(told.err, why);
+  }
+}
+
 TEST_F(CliDevice, TimesWholeIterations) {
   for (const char* place : {"--gpu=0", "--threads=1"}) {
-    const std::vector<std::string> command{"time", "net.prototxt", "--iterations", "2",
-                                           place,  "--shape",      "1,5,5",        "--batch",
-                                           "3",    "--gpu-math",   "TF32",         "--whole"};
+    std::vector<std::string> command{"time",    "net.prototxt", "--iterations", "2", place,
+                                     "--shape", "1,5,5",        "--batch",      "3", "--whole"};
+    if (std::string(place) == "--gpu=0") command.insert(command.end(), {"--gpu-math", "TF32"});
     const ProcessResult told = kinet(command);
     ASSERT_EQ(told.status, 0) << told.err;
     EXPECT_CONTAINS(told.out, "3x1x5x5");
-    EXPECT_CONTAINS(told.out, "Whole iterations: forward ");
+    EXPECT_CONTAINS(told.out, "Parts timed by themselves: forward ");
     std::vector<std::string> as_json = command;
     as_json.emplace_back("--json");
     const auto json = nlohmann::json::parse(kinet(as_json).out);

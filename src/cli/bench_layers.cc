@@ -8,7 +8,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -60,8 +62,10 @@ class BenchLayers : public Command {
   int run() override {
     const std::vector<LayerToTime> layers = chosen();
     if (list_) return print_list(layers);
+    check_flags();
     prepare();
     print_heading();
+    std::fflush(stdout);
     Json rows = Json::array();
     for (const LayerToTime& layer : layers) {
       LayerTimer timer(layer, timer_);
@@ -92,6 +96,19 @@ class BenchLayers : public Command {
     KINET_CHECK(!layers.empty(),
                 "bench layers: --only {} is found in no name\nhint: --list shows the names", only_);
     return layers;
+  }
+
+  // What would be found too late, after everything is timed, or make figures that mean nothing.
+  void check_flags() const {
+    KINET_CHECK(std::isfinite(timer_.seconds), "bench layers: --seconds is not a number");
+    KINET_CHECK(timer_.math == TimerOptions().math || !gpu_.empty(),
+                "bench layers: --gpu-math goes with --gpu");
+    if (json_.empty()) return;
+    const std::filesystem::path folder = std::filesystem::path(json_).parent_path();
+    KINET_CHECK(!std::filesystem::is_directory(json_), "bench layers: --json {} is a folder",
+                json_);
+    KINET_CHECK(folder.empty() || std::filesystem::is_directory(folder),
+                "bench layers: --json {}: there is no folder {}", json_, folder.string());
   }
 
   static int print_list(const std::vector<LayerToTime>& layers) {

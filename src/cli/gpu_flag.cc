@@ -1,5 +1,7 @@
 #include "src/cli/gpu_flag.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
@@ -25,6 +27,10 @@ std::string problem(DeviceBackend** backend) {
   return (*backend)->problem();
 }
 
+std::string not_used(const std::string& why) {
+  return "no GPU is used: " + first_line(why) + "; computing on the CPU";
+}
+
 int number(const std::string& text, const std::string& flag) {
   int id = -1;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), id);
@@ -38,7 +44,11 @@ int number(const std::string& text, const std::string& flag) {
 }  // namespace
 
 void add_gpu_flag(CLI::App& app, std::string& gpu) {
-  app.add_option("--gpu", gpu, "GPU to compute on: 0, 0,1 for workers, or auto; else the CPU");
+  app.add_option("--gpu", gpu, "GPU to compute on: 0, 0,1 for workers, or auto; else the CPU")
+      ->check([](const std::string& value) {
+        return value.empty() ? std::string("is empty: 'auto' or the number of a GPU is wanted")
+                             : "";
+      });
 }
 
 GpuChoice read_gpu_choice(const std::string& flag, const Params* solver) {
@@ -74,7 +84,7 @@ OpenedGpu open_gpu(const GpuChoice& choice, int worker) {
   DeviceBackend* backend = nullptr;
   const std::string why = problem(&backend);
   if (!why.empty()) {
-    opened.note = "no GPU is used: " + first_line(why) + "; computing on the CPU";
+    opened.note = not_used(why);
     return opened;
   }
   std::vector<int> ids = choice.ids;
@@ -87,6 +97,16 @@ OpenedGpu open_gpu(const GpuChoice& choice, int worker) {
     opened.note += "; emulated on the CPU, as KINET_CUDA_LIBRARY says: for tests, and slow";
   }
   return opened;
+}
+
+std::string workers_gpu_note(const GpuChoice& choice) {
+  if (!choice.wanted()) return "";
+  check_gpu_choice(choice);
+  DeviceBackend* backend = nullptr;
+  const std::string why = problem(&backend);
+  if (!why.empty()) return not_used(why);
+  std::string ids = choice.automatic ? "all" : fmt::format("{}", fmt::join(choice.ids, ", "));
+  return fmt::format("workers compute on GPU {} of their machines ({})", ids, backend->name());
 }
 
 std::shared_ptr<Device> open_gpu(const std::string& flag, const Params* solver) {

@@ -41,6 +41,9 @@ struct OpenedGpu {
 };
 // `worker`: number of this process among the workers of this machine. Throws as check_gpu_choice().
 OpenedGpu open_gpu(const GpuChoice& choice, int worker = 0);
+// The note of a server, which opens none itself; "" when none is asked for. Throws as
+// check_gpu_choice().
+std::string workers_gpu_note(const GpuChoice& choice);
 // For commands of one process: the note goes to stderr.
 std::shared_ptr<Device> open_gpu(const std::string& flag, const Params* solver = nullptr);
 

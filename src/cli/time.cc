@@ -170,6 +170,9 @@ class Time : public Command {
     const int threads = resolve_threads(threads_);
     ParamNode root = load_net_file(net_);
     KINET_CHECK(batch_ == 0 || !shape_.empty(), "time: --batch goes with --shape");
+    KINET_CHECK(math_.empty() || !gpu_.empty(), "time: --gpu-math goes with --gpu");
+    KINET_CHECK(!whole_ || phase_ != "TEST",
+                "time: --whole times iterations of training\nhint: leave out --phase TEST");
     if (!shape_.empty()) root = with_dummy_data(root, shape_, batch_);
     set_gpu_math(root, math_);
     NetOptions options;
@@ -219,8 +222,8 @@ class Time : public Command {
                        images(net, pass + data_ms));
     if (whole_) {
       out += fmt::format(
-          "Whole iterations: forward {:.3f} ms, backward {:.3f}, update {:.3f}; together {:.3f} "
-          "ms, {} images/s.\n",
+          "Whole iterations: {3:.3f} ms, {4} images/s. Parts timed by themselves: forward {0:.3f} "
+          "ms, backward {1:.3f}, update {2:.3f}.\n",
           passes_.forward_ms, passes_.backward_ms, passes_.update_ms, passes_.iteration_ms,
           images(net, passes_.iteration_ms));
     } else if (net.device() != nullptr) {

@@ -119,7 +119,11 @@ class Train : public Command {
     if (options_.server >= 0) check_replay(roles_, options_);
     options_.clock_seed = std::stoull(session.share("seed", std::to_string(*options_.clock_seed)));
     try {
-      if (options_.server < 0) take_gpu(worker);
+      if (options_.server < 0) {
+        take_gpu(worker);
+      } else {
+        gpu_note_ = workers_gpu_note(gpu_choice_);
+      }
       return session.leader() ? train(config, &session) : work(config, session);
     } catch (const Error& error) {
       session.abort(error);

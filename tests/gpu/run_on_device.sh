@@ -14,28 +14,56 @@
 #   --quick          one test program, one net and few layers
 #   PAGE.md          default: device_report.md in the build folder
 set -u -o pipefail
+called_from=$PWD
 cd "$(dirname "$0")/../.."
 
 build="" page="" emulated=false quick=false do_build=true
 while [ $# -gt 0 ]; do
   case $1 in
-    --build) build=${2:?--build needs a folder}; shift ;;
+    --build)
+      if [ -z "${2:-}" ]; then echo "--build needs a folder" >&2; exit 2; fi
+      build=$2
+      shift
+      ;;
     --no-build) do_build=false ;;
     --emulated) emulated=true ;;
     --quick) quick=true ;;
     -*) sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-    *) page=$1 ;;
+    *)
+      if [ -n "$page" ]; then echo "one page is enough: $page, $1" >&2; exit 2; fi
+      page=$1
+      ;;
   esac
   shift
 done
 if $quick && ! $emulated; then echo "--quick goes with --emulated" >&2; exit 2; fi
 if [ -z "$build" ]; then if $emulated; then build=build; else build=build-gpu; fi; fi
+capability=""
+query() { nvidia-smi --query-gpu="$1" --format=csv,noheader -i 0; }
+if ! $emulated; then
+  capability=$(query compute_cap | tr -d '.')
+  if [ -z "$capability" ]; then
+    echo "no GPU: nvidia-smi names none; --emulated tries this script without one" >&2
+    exit 2
+  fi
+fi
 mkdir -p "$build" || exit 2
-page=${page:-$build/device_report.md}
+case $page in
+  "") page=$build/device_report.md ;;
+  /*) ;;
+  *) page=$called_from/$page ;;
+esac
+if ! : > "$page" || [ ! -f "$page" ]; then
+  echo "the page $page cannot be written" >&2
+  exit 2
+fi
 work=$build/device_report  # logs of the stages
 mkdir -p "$work" || exit 2
 total=470  # seconds for everything
 failed=()
+
+running=""  # process of the stage: timeout, which passes signals on to all that it started
+trap 'if [ -n "$running" ]; then kill "$running"; fi; echo "stopped by a signal" >&2; exit 130' INT TERM
 
 # stage NAME SECONDS WHAT COMMAND...: runs it within the time, shows what it prints, notes failure.
 stage() {
@@ -48,7 +76,12 @@ stage() {
   fi
   if [ "$limit" -gt "$left" ]; then limit=$left; fi
   echo "== $name: $what (at most $limit s)"
-  timeout --kill-after=10 "$limit" "$@" 2>&1 | tee "$work/$name.log" || status=${PIPESTATUS[0]}
+  timeout --kill-after=10 "$limit" "$@" > "$work/$name.log" 2>&1 &
+  running=$!
+  tail -n +1 -f --pid="$running" "$work/$name.log" &
+  wait "$running" || status=$?
+  running=""
+  wait  # until tail has shown the rest
   if [ "$status" -ne 0 ]; then
     if [ "$status" -eq 124 ]; then status="over its $limit s"; else status="status $status"; fi
     echo "== $name: FAILED, $status; see $work/$name.log"
@@ -57,16 +90,7 @@ stage() {
   fi
 }
 
-query() { nvidia-smi --query-gpu="$1" --format=csv,noheader -i 0 2>/dev/null; }
-
-# --- the machine
-capability=""
 if ! $emulated; then
-  capability=$(query compute_cap | tr -d '.')
-  if [ -z "$capability" ]; then
-    echo "no GPU: nvidia-smi names none; --emulated tries this script without one" >&2
-    exit 1
-  fi
   for nvcc in nvcc /usr/local/cuda/bin/nvcc; do
     if command -v "$nvcc" >/dev/null; then break; fi
   done
@@ -118,6 +142,12 @@ if $emulated; then
 else
   mapfile -t programs < <(cd "$build/tests" 2>/dev/null && ls -- *_gpu_test)
 fi
+for program in "${programs[@]}"; do
+  if [ ! -x "$build/tests/$program" ]; then
+    echo "$build/tests has no $program: build it, that is leave out --no-build" >&2
+    exit 2
+  fi
+done
 stage tests 150 "${#programs[@]} programs of label gpu" bash -c 'run_tests "$@"' - "${programs[@]}"
 
 # --- times
@@ -160,7 +190,7 @@ stage layers 90 "layers by themselves" "${layers[@]}"
   echo '```'
   cat "$work/layers.log"
   echo '```'
-} > "$page"
+} > "$page" || { echo "the page $page could not be written" >&2; exit 1; }
 echo
 sed '/^## Layers/,$d' "$page"
 echo "written to $page, with the layers; $SECONDS s"
