@@ -121,6 +121,7 @@ class Lead {
   };
   struct Peer {
     bool computing = false, stopped = false;
+    bool cancelled = false;  // was told to give up what it computes
     uint32_t life = 0;
     bool fresh = false;  // has joined after a loss, and was not answered yet
     double answered = 0;

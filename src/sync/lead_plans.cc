@@ -61,9 +61,10 @@ void Lead::commit(const Plan& plan) {
     comm_.send(layout_.rank_of(worker), kAnswerKind, bytes_of(message));
   }
   for (const int worker : plan.cancel) {
-    if (peers_[worker].computing) {
-      comm_.send(layout_.rank_of(worker), kCancelKind, bytes_of(books_[worker].next_seq));
-    }
+    // Once: a stopped worker takes no messages, and there may be thousands of rounds a second.
+    Peer& peer = peers_[worker];
+    if (!peer.computing || std::exchange(peer.cancelled, true)) continue;
+    comm_.send(layout_.rank_of(worker), kCancelKind, bytes_of(books_[worker].next_seq));
   }
   model_.committed(plan);
   if (applies) report(command, result, service);
@@ -76,6 +77,7 @@ AnswerMessage Lead::answer(int worker, Command& command) {
   peer.slot = static_cast<int>(slot - peer.slots.begin());
   *slot = books_[worker].next_seq;
   peer.computing = true;
+  peer.cancelled = false;
   peer.complete = 0;
   peer.seq_tag = put_tag(books_[worker].next_seq);
   peer.answered = comm_.now();
