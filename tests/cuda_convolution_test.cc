@@ -230,7 +230,7 @@ TEST_F(CudaConvolution, TensorCoreKernelsEqualTheCpuWithRoundedFactors) {
                                      {"small", ConvTile::kSmall},
                                      {"large", ConvTile::kLarge}}) {
       if (tile == ConvTile::kLarge && (kChecked || c.name != "plain")) continue;
-      const auto way = [&](ConvMath math) {
+      const auto way = [size = size, tile = tile](ConvMath math) {
         return Way{size, ConvEngine::kImplicit, {math, tile}};
       };
       expect_agreement(c, way(ConvMath::kTf32), tf32);

@@ -34,7 +34,7 @@ foreach(source ${gate_sources} ${CMAKE_SOURCE_DIR}/tests/cuda/opcode_probe.cu)
   add_custom_command(
     OUTPUT ${out}.cubin
     COMMAND sh -c "\"$@\" > ${out}.log 2>&1 || { cat ${out}.log; exit 1; }" sh
-      ${KINET_NVCC} -std=c++20 -O3 -cubin -arch=sm_${KINET_CUDA_GATE_ARCHITECTURE}
+      ${KINET_NVCC} -std=c++20 -O3 -DFMT_USE_CONSTEXPR=1 -cubin -arch=sm_${KINET_CUDA_GATE_ARCHITECTURE}
       -Xptxas -v,${KINET_CUDA_PTXAS_FLAGS} -I ${CMAKE_SOURCE_DIR} -isystem ${KINET_GENERATED_DIR}
       -isystem ${KINET_GENERATED_DIR}/src/proto -MD -MF ${out}.d -MT ${out}.cubin
       -o ${out}.cubin ${source}
