@@ -10,7 +10,7 @@ build=build-lint
 max_touched=24 max_sampled=12
 seconds_per_file=120
 
-cmake -S . -B "$build" -DKINET_BUILD_BENCH=OFF -DKINET_PRECOMPILE=OFF -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null
+cmake -S . -B "$build" -DKINET_BUILD_BENCH=OFF -DKINET_PRECOMPILE=OFF -DKINET_UNITY=OFF -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null
 # Options of g++ that clang takes for errors.
 sed -i 's/ -fno-gnu-unique//g; s/ -fno-tree-sra//g' "$build/compile_commands.json"
 cmake --build "$build" --target kinet_generated -j "$(nproc)" >/dev/null

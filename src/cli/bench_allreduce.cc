@@ -22,8 +22,8 @@
 namespace kinet {
 namespace {
 
-constexpr double kTimeout = 60;  // seconds of one operation
-constexpr int kWarmUp = 5;
+constexpr double kOperationTimeout = 60;  // seconds of one operation
+constexpr int kUntimed = 5;
 
 struct Row {
   uint64_t bytes = 0, count = 0;
@@ -51,8 +51,8 @@ class AllReduceBench {
     row.bytes = row.count * sizeof(float);
     row.iterations = iterations;
     std::fill_n(region_->as<float>().begin(), row.count, 0.0F);
-    for (int i = 0; i < kWarmUp; ++i) reduce(row.count);
-    ops_.wait(ops_.barrier(), kTimeout);
+    for (int i = 0; i < kUntimed; ++i) reduce(row.count);
+    ops_.wait(ops_.barrier(), kOperationTimeout);
     std::vector<double> times;
     double last = comm_.now();
     const double start = last;
@@ -74,7 +74,7 @@ class AllReduceBench {
   }
 
  private:
-  void reduce(uint64_t count) { ops_.wait(ops_.all_reduce(0, count), kTimeout); }
+  void reduce(uint64_t count) { ops_.wait(ops_.all_reduce(0, count), kOperationTimeout); }
 
   // Of all ranks together.
   int64_t count_wrong(uint64_t count) {
@@ -91,7 +91,7 @@ class AllReduceBench {
       wrong += good ? 0 : 1;
     }
     data[0] = static_cast<float>(wrong);
-    ops_.wait(ops_.all_reduce(0, 1), kTimeout);
+    ops_.wait(ops_.all_reduce(0, 1), kOperationTimeout);
     return std::llround(data[0]);
   }
 

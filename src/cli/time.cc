@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/base/median.h"
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/gpu_flag.h"
@@ -32,13 +33,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kWarmUp = 3;  // passes: caches, page faults and prefetching threads settle
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double mean(const std::vector<double>& values) {
   if (values.empty()) return 0;

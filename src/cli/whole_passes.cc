@@ -1,22 +1,16 @@
 #include "src/cli/whole_passes.h"
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <vector>
 
+#include "src/base/median.h"
 #include "src/optim/optimizer.h"
 
 namespace kinet {
 namespace {
 
-constexpr int kWarmUp = 3;  // iterations
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+constexpr int kWarmUpIterations = 3;  // iterations
 
 // The update of the solver's main loop, without a schedule.
 class Update {
@@ -72,7 +66,7 @@ class Iterations {
   }
 
   WholePasses measure(int iterations) {
-    for (int i = 0; i < kWarmUp; ++i) run();
+    for (int i = 0; i < kWarmUpIterations; ++i) run();
     std::vector<double> forward, backward, update;
     for (int i = 0; i < iterations; ++i) {
       ++context_.pass;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/median.h"
 #include "src/prototxt/escape.h"
 #include "src/prototxt/node.h"
 #include "src/solver/metrics.h"
@@ -74,12 +75,6 @@ double variation_of(const std::vector<double>& values) {
   return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean;
 }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // What a StepSettings can say of recorded steps.
 struct Fit {
   double mean = 0;               // over workers, without slow-downs
@@ -92,7 +87,7 @@ struct Fit {
     std::map<int, std::vector<double>> usual;
     std::vector<double> slow;  // in means of their workers
     for (const auto& [worker, seconds] : by_worker) {
-      const double limit = kSlow * median_of(seconds);
+      const double limit = kSlow * median(seconds);
       for (const double s : seconds) {
         if (s <= limit) usual[worker].push_back(s);
       }

@@ -6,31 +6,31 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
+#include "src/sim/json_number.h"
 
 namespace kinet {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json numbers(const std::vector<std::optional<double>>& values) {
   Json out = Json::array();
-  for (const auto& value : values) out.push_back(value ? number(*value) : Json(nullptr));
+  for (const auto& value : values) out.push_back(value ? json_number(*value) : Json(nullptr));
   return out;
 }
 
 Json summary_json(const Summary& s) {
   if (s.count == 0) return nullptr;
-  return {{"mean", number(s.mean)}, {"deviation", number(s.deviation)}, {"runs", s.count}};
+  return {
+      {"mean", json_number(s.mean)}, {"deviation", json_number(s.deviation)}, {"runs", s.count}};
 }
 
 Json gain_json(const std::optional<SpeedUp>& gain) {
   if (!gain) return nullptr;
-  Json out{{"gain", number(gain->gain)}, {"pairs", gain->pairs}};
+  Json out{{"gain", json_number(gain->gain)}, {"pairs", gain->pairs}};
   if (gain->has_interval) {
-    out["low"] = number(gain->low);
-    out["high"] = number(gain->high);
+    out["low"] = json_number(gain->low);
+    out["high"] = json_number(gain->high);
   }
   return out;
 }
@@ -38,7 +38,7 @@ Json gain_json(const std::optional<SpeedUp>& gain) {
 Json row_json(const Experiment& experiment, const TableRow& row) {
   Json out;
   out["strategy"] = experiment.strategies[static_cast<size_t>(row.strategy)].name;
-  out["base_lr"] = number(row.rate);
+  out["base_lr"] = json_number(row.rate);
   out["rate_at_edge"] = row.at_edge;
   if (!row.problem.empty()) out["problem"] = row.problem;
   out["runs"] = row.runs;
@@ -49,7 +49,7 @@ Json row_json(const Experiment& experiment, const TableRow& row) {
   out["finals"] = numbers(row.finals);
   out["targets"] = Json::array();
   for (const TargetFigure& figure : row.targets) {
-    out["targets"].push_back({{"target", number(figure.target)},
+    out["targets"].push_back({{"target", json_number(figure.target)},
                               {"reached", figure.reached},
                               {"seconds", summary_json(figure.time)},
                               {"seconds_by_seed", numbers(figure.seconds)},
@@ -78,14 +78,14 @@ Json tuning_json(const Experiment& experiment, const Tuning& tuning) {
   out["strategy"] = experiment.strategies[static_cast<size_t>(tuning.strategy)].name;
   out["cluster"] = cluster_name(experiment, tuning.setting.cluster);
   out["workers"] = tuning.setting.workers;
-  out["best"] = number(tuning.best);
+  out["best"] = json_number(tuning.best);
   out["runs"] = tuning.runs;
   if (!tuning.problem.empty()) out["problem"] = tuning.problem;
   out["rungs"] = Json::array();
   for (const auto& rung : tuning.rungs) {
     Json scores = Json::array();
     for (const RateScore& score : rung) {
-      scores.push_back({{"base_lr", number(score.rate)},
+      scores.push_back({{"base_lr", json_number(score.rate)},
                         {"bad", score.bad},
                         {"final", summary_json(score.final)},
                         {"reached", score.reached},
@@ -183,7 +183,7 @@ std::string results_json(const Experiment& experiment, const GridResult& grid,
     Json rows = Json::array(), targets = Json::array();
     for (const TableRow& row : setting.rows) rows.push_back(row_json(experiment, row));
     for (const TableTarget& target : setting.targets) {
-      targets.push_back({{"value", number(target.value)}, {"from", target.from}});
+      targets.push_back({{"value", json_number(target.value)}, {"from", target.from}});
     }
     out["settings"].push_back({{"cluster", cluster_name(experiment, setting.setting.cluster)},
                                {"workers", setting.setting.workers},

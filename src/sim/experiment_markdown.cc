@@ -59,7 +59,7 @@ std::string markdown_table(const TextTable& table) {
   return out;
 }
 
-std::string list(const std::vector<std::string>& lines) {
+std::string markdown_list(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& line : lines) out += "* " + markdown_cell(line) + "\n";
   return out;
@@ -84,7 +84,7 @@ std::string about_strategies(const Experiment& experiment) {
   for (const Strategy& strategy : experiment.strategies) {
     if (!strategy.about.empty()) lines.push_back(strategy.name + ": " + strategy.about);
   }
-  return lines.empty() ? "" : "\n" + list(lines);
+  return lines.empty() ? "" : "\n" + markdown_list(lines);
 }
 
 // "4 each", or "bsp 4, asp 6": budgets that differ have to be seen.
@@ -186,7 +186,7 @@ std::vector<std::string> rules_of(const Experiment& experiment) {
 std::string table_markdown(const Experiment& experiment, const ExperimentTable& table) {
   std::string out = "# " + experiment.name + "\n\n";
   if (!experiment.about.empty()) out += experiment.about + "\n\n";
-  out += list(rules_of(experiment)) + about_strategies(experiment);
+  out += markdown_list(rules_of(experiment)) + about_strategies(experiment);
   for (const SettingTable& setting : table.settings) {
     out += "\n## " + setting_label(experiment, setting.setting) + "\n\n";
     const std::string targets = target_line(experiment, setting);
@@ -195,14 +195,14 @@ std::string table_markdown(const Experiment& experiment, const ExperimentTable& 
     out += markdown_table(cost_table(experiment, setting));
   }
   if (!table.dropped.empty()) {
-    out += "\n## Runs that are in no mean\n\n" + list(table.dropped);
+    out += "\n## Runs that are in no mean\n\n" + markdown_list(table.dropped);
   }
   if (!experiment.published.empty()) {
     std::vector<std::string> lines;
     for (const PublishedFigure& p : experiment.published) {
       lines.push_back(fmt::format("{} (not comparable: {})", p.text, p.why));
     }
-    out += "\n## Published figures\n\n" + list(lines);
+    out += "\n## Published figures\n\n" + markdown_list(lines);
   }
   return out + "\nMade by " + join(table.builds, " and ") + ".\n";
 }

@@ -91,7 +91,7 @@ std::string html_table(const TextTable& table) {
   return out + "</table></div>\n";
 }
 
-std::string list(const std::vector<std::string>& lines) {
+std::string html_list(const std::vector<std::string>& lines) {
   std::string out = "<ul>\n";
   for (const std::string& line : lines) out += "<li>" + escape_markup(line) + "</li>\n";
   return out + "</ul>\n";
@@ -158,18 +158,19 @@ std::string experiment_report(const Experiment& experiment, const GridResult& gr
                               const std::vector<std::pair<std::string, std::string>>& files) {
   std::vector<std::string> rules = rules_of(experiment);
   rules.push_back("Curves: means over the seeds; shaded: their range.");
-  std::string out = list(rules);
+  std::string out = html_list(rules);
   for (const SettingTable& setting : table.settings) {
     out += setting_section(experiment, grid, setting);
   }
   const TextTable tuning = tuning_table(experiment, grid);
   if (!tuning.rows.empty()) out += "<h2>Learning rates</h2>\n" + html_table(tuning);
-  if (!table.dropped.empty()) out += "<h2>Runs that are in no mean</h2>\n" + list(table.dropped);
+  if (!table.dropped.empty())
+    out += "<h2>Runs that are in no mean</h2>\n" + html_list(table.dropped);
   std::vector<std::string> published;
   for (const PublishedFigure& p : experiment.published) {
     published.push_back(fmt::format("{} (not comparable: {})", p.text, p.why));
   }
-  if (!published.empty()) out += "<h2>Published figures</h2>\n" + list(published);
+  if (!published.empty()) out += "<h2>Published figures</h2>\n" + html_list(published);
   return html_page({experiment.name, experiment.about, join(table.builds, " and ")},
                    out + html_files(files));
 }

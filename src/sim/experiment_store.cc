@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/siphash.h"
+#include "src/sim/json_number.h"
 
 namespace kinet {
 namespace {
@@ -17,8 +18,6 @@ using Json = nlohmann::ordered_json;  // people read these files too
 
 constexpr int kFormat = 1;  // another one is not read: the cell is computed anew
 
-// JSON has no NaN or Inf: null stands for both.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 double to_number(const Json& value) { return value.is_null() ? NAN : value.get<double>(); }
 
 struct NamedNumber {
@@ -56,8 +55,8 @@ constexpr NamedCount kCounts[] = {{"rounds", &VirtualResult::rounds},
 Json tests_to_json(const std::vector<VirtualTest>& tests) {
   Json out = Json::array();
   for (const VirtualTest& test : tests) {
-    out.push_back(Json::array({number(test.seconds), number(test.iteration), test.samples,
-                               number(test.loss), number(test.accuracy)}));
+    out.push_back(Json::array({json_number(test.seconds), json_number(test.iteration), test.samples,
+                               json_number(test.loss), json_number(test.accuracy)}));
   }
   return out;
 }
@@ -83,10 +82,10 @@ std::string result_to_json(const std::string& label, const CellResult& result) {
   out["format"] = kFormat;
   out["cell"] = label;
   out["build"] = result.build;
-  out["real_seconds"] = number(result.real_seconds);
+  out["real_seconds"] = json_number(result.real_seconds);
   out["diverged"] = result.run.diverged;
   out["reason"] = result.run.reason;
-  for (const NamedNumber& n : kNumbers) out[n.name] = number(result.run.*n.member);
+  for (const NamedNumber& n : kNumbers) out[n.name] = json_number(result.run.*n.member);
   for (const NamedCount& n : kCounts) out[n.name] = result.run.*n.member;
   out["tests"] = tests_to_json(result.run.tests);  // seconds, iteration, samples, loss, accuracy
   return out.dump() + "\n";

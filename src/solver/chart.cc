@@ -24,7 +24,7 @@ constexpr const char* kDashes[] = {"", "7 4", "2 3"};
 constexpr double kLegendRow = 18;  // height of a row of a legend below the plot
 constexpr double kLetter = 6.6;    // width that a letter is taken to have
 
-struct Range {
+struct Extent {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
   void add(double v) { low = std::min(low, v), high = std::max(high, v); }
@@ -32,7 +32,7 @@ struct Range {
 };
 
 struct Axes {
-  Range x_range, y_range;
+  Extent x_range, y_range;
   std::vector<double> x_ticks, y_ticks;
   double x(double v) const { return kLeft + share(v, x_range) * (kWidth - kLeft - kRight); }
   double y(double v) const {
@@ -40,7 +40,7 @@ struct Axes {
   }
 
  private:
-  static double share(double v, const Range& range) {
+  static double share(double v, const Extent& range) {
     return (v - range.low) / (range.high - range.low);
   }
 };
@@ -168,8 +168,8 @@ std::string legend_below(const std::vector<Series>& series, int& rows) {
 // The y axis begins and ends at a tick; the x axis is as the chart says, else that of the data.
 Axes make_axes(const Chart& chart) {
   Axes axes;
-  Range& x = axes.x_range;
-  Range& y = axes.y_range;
+  Extent& x = axes.x_range;
+  Extent& y = axes.y_range;
   for (const Series& series : chart.series) {
     for (const auto& point : series.points) {
       if (finite(point)) x.add(point.first), y.add(point.second);

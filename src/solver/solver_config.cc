@@ -16,11 +16,6 @@ namespace {
 
 using NetPointer = std::shared_ptr<const ParamNode>;
 
-struct TestNet {
-  NetPointer net;
-  NetState state;
-};
-
 NetState read_state(const Params& state, Phase phase) {
   NetState out;
   out.phase = phase;
@@ -41,6 +36,11 @@ ParamNode without_nets(const ParamNode& root) {
 }  // namespace
 
 struct SolverConfig::Impl {
+  struct TestNet {
+    NetPointer net;
+    NetState state;
+  };
+
   std::string path;
   ParamNode root;  // with overrides
   NetPointer train_net;

@@ -8,8 +8,8 @@
 namespace kinet {
 namespace {
 
-constexpr double kLargest = 2;      // weight: a fresh gradient among very late ones
-constexpr double kIterations = 2;   // over which worth is averaged
+constexpr double kLargest = 2;          // weight: a fresh gradient among very late ones
+constexpr double kWorthIterations = 2;  // over which worth is averaged
 constexpr double kMostNoise = 100;  // a lost signal makes a late gradient worth less, not nothing
 
 }  // namespace
@@ -38,7 +38,7 @@ void LateWeights::measure(const KInputs& in) {
 double LateWeights::next(double lag, int live) {
   if (turn_ == 0) return 1;
   const double worth = late_worth(turn_, lag);
-  mean_ = mean_ == 0 ? worth : mean_ + (worth - mean_) / (kIterations * live);
+  mean_ = mean_ == 0 ? worth : mean_ + (worth - mean_) / (kWorthIterations * live);
   return std::min(kLargest, worth / mean_);
 }
 

@@ -29,6 +29,19 @@ function(kinet_object_folder folder)
   endif()
 endfunction()
 
+# Several sources in one compilation (KINET_UNITY): most of the time goes into the templates of
+# libraries (command lines, JSON, text), which every source would compile for itself. Names in the
+# unnamed namespaces of one folder have to differ.
+option(KINET_UNITY "Compile several sources of a folder at once" ON)
+function(kinet_unity)
+  foreach(folder ${ARGN})
+    string(REPLACE "/" "_" name ${folder})
+    if(KINET_UNITY AND TARGET ${name})
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    endif()
+  endforeach()
+endfunction()
+
 # kinet_program(<name> <sources...>): an executable over libkinet.so.
 function(kinet_program name)
   add_executable(${name} ${ARGN})
