@@ -1,5 +1,5 @@
 # A thin face over CMake; `make help` lists what there is. Everything real is in CMakeLists.txt and
-# tools/. Variables: BUILD (folder), BUILD_TYPE, KINET_WERROR, JOBS.
+# tools/. Variables: BUILD (folder), BUILD_TYPE, KINET_WERROR, KINET_CUDA_ARCHITECTURES, JOBS.
 BUILD        ?= build
 BUILD_TYPE   ?= Release
 KINET_WERROR ?= OFF
@@ -7,7 +7,8 @@ JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 
 # Asked in the recipe, not here: `make deps` may have installed ninja a moment ago.
 configure = generator=; test -f $(1)/CMakeCache.txt || ! command -v ninja >/dev/null || generator='-G Ninja'; \
-	cmake -S . -B $(1) $$generator -DKINET_WERROR=$(KINET_WERROR) $(2)
+	cmake -S . -B $(1) $$generator -DKINET_WERROR=$(KINET_WERROR) \
+	$(if $(KINET_CUDA_ARCHITECTURES),-DKINET_CUDA_ARCHITECTURES="$(KINET_CUDA_ARCHITECTURES)") $(2)
 run_tests = tools/run_tests.sh $(1) $(JOBS) $(2)
 
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros  # it may keep what uses precompiled headers

@@ -57,7 +57,7 @@ LIBRARIES = {
     "spdlog/": ["src/base", "src/cli", "src"],
 }
 # Slow to compile: never in a header of the library.
-HEAVY = ("CLI/", "spdlog/", "nlohmann/", "google/protobuf/", "opencv2/")
+HEAVY = ("CLI/", "spdlog/", "nlohmann/json.hpp", "google/protobuf/", "opencv2/")
 LIBRARY_FOLDERS = ("src/", "layers/", "cuda/", "comm/", "data/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
