@@ -144,8 +144,39 @@ TEST_F(CliDevice, BenchLayersRunsOnTheCpuAndRefusesWhatIsNoLayer) {
   EXPECT_EQ(kinet({"bench", "layers", "--only", "("}).status, 2);
   EXPECT_EQ(kinet({"bench", "layers", "--gpu", "0,1"}).status, 2);
   const ProcessResult list = kinet({"bench", "layers", "--list"});
-  EXPECT_CONTAINS(list.out, "vgg16_conv1_2        64x224x224     type: 'Convolution'");
+  EXPECT_CONTAINS(list.out,
+                  "name                     shapes of one image                   layer\n");
+  EXPECT_CONTAINS(list.out,
+                  "vgg16_conv1_2            64x224x224                            type: 'C");
   EXPECT_CONTAINS(kinet({"bench"}).out, "bench layers");
+}
+
+// The others are timed and written all the same.
+TEST_F(CliDevice, BenchLayersGoesOnAfterALayerThatDoesNotFit) {
+  const ProcessResult r =
+      kinet({"bench", "layers", "--gpu", "--only", "^(vgg16_pool1|lenet_relu1)$", "--batch", "1500",
+             "--repeats", "1", "--seconds", "0", "--json", "layers.json"});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_CONTAINS(r.out, "vgg16_pool1          not timed: ");
+  EXPECT_CONTAINS(r.out, "needs 38.5 GB of memory, but GPU 0");
+  EXPECT_CONTAINS(r.err, "bench layers: 1 of 2 layers not timed");
+  const auto json = nlohmann::json::parse(read_file(folder_ / "layers.json"));
+  ASSERT_EQ(json["layers"].size(), 2U);
+  EXPECT_GT(json["layers"][0]["forward"]["ms"].get<double>(), 0);
+  EXPECT_CONTAINS(json["layers"][1]["error"].get<std::string>(), "38.5 GB");
+}
+
+TEST_F(CliDevice, SimulateSaysThatItComputesOnTheCpu) {
+  for (const std::string cluster : {"", "models/clusters/ethernet_10g.prototxt"}) {
+    std::vector<std::string> command{"simulate", "solver.prototxt", "--workers",
+                                     "2",        "--set",           "solver_mode=GPU"};
+    if (!cluster.empty()) {
+      command.insert(command.end(), {"--cluster", std::string(KINET_SOURCE_DIR "/") + cluster});
+    }
+    const ProcessResult r = kinet(command);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_CONTAINS(r.err, "solver_mode: GPU is not for simulate, which computes on the CPU");
+  }
 }
 
 TEST_F(CliDevice, TheSolverFileMayAskForIt) {

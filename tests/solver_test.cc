@@ -48,6 +48,21 @@ TEST_F(SolverTest, TrainsTestsDisplaysAndSnapshots) {
   EXPECT_EQ(r.seen.starts[0].history, "empty");
 }
 
+// The last display comes after the last update, not between a gradient and its update.
+TEST_F(SolverTest, EveryDisplayTimesWholeIterations) {
+  double reads = 0;
+  options_.now = [&] { return ++reads; };  // so every iteration takes the same time
+  TestRun r(solver_text(net(), "base_lr: 0.1 max_iter: 3 display: 1 random_seed: 3 " +
+                                   std::string(kNoSnapshot)),
+            options_);
+  r.run();
+  ASSERT_EQ(r.seen.displays.size(), 4u);
+  for (const size_t i : {1, 2, 3}) {
+    EXPECT_EQ(r.seen.displays[i].since_last, 1) << i;
+    EXPECT_EQ(r.seen.displays[i].seconds_since_last, r.seen.displays[1].seconds_since_last) << i;
+  }
+}
+
 TEST_F(SolverTest, NamesCountUpdates) {  // D3
   TestRun r(solver_text(net(), "base_lr: 0.1 max_iter: 10 snapshot: 5 snapshot_prefix: 'm'"),
             options_);

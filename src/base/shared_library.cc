@@ -25,7 +25,10 @@ void* open_own_library(const std::string& file, const std::string& symbol, std::
   void* handle = dlopen(path.c_str(), RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
   if (handle == nullptr) {
     const char* reason = dlerror();  // one call: it clears itself
-    *why = path.string() + " cannot be opened: " + (reason ? reason : "unknown reason");
+    std::string said = reason ? reason : "unknown reason";
+    const std::string prefix = path.string() + ": ";  // it names the file now and then
+    if (said.starts_with(prefix)) said.erase(0, prefix.size());
+    *why = path.string() + " cannot be opened: " + said;
     return nullptr;
   }
   void* found = dlsym(handle, symbol.c_str());

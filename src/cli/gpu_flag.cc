@@ -115,6 +115,12 @@ std::shared_ptr<Device> open_gpu(const std::string& flag, const Params* solver) 
   return std::move(opened.device);
 }
 
+void note_cpu_only(const Params& solver, const std::string& command) {
+  if (solver.get_enum("solver_mode") != "GPU") return;
+  std::fprintf(stderr, "kinet: solver_mode: GPU is not for %s, which computes on the CPU\n",
+               command.c_str());
+}
+
 int worker_on_node(const World& world, int servers) {
   int before = 0;
   for (int r = servers; r < world.rank; ++r) {

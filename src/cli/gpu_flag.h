@@ -47,6 +47,9 @@ std::string workers_gpu_note(const GpuChoice& choice);
 // For commands of one process: the note goes to stderr.
 std::shared_ptr<Device> open_gpu(const std::string& flag, const Params* solver = nullptr);
 
+// For commands that compute on the CPU whatever the file says: says so on stderr.
+void note_cpu_only(const Params& solver, const std::string& command);
+
 // Number of this rank among the workers of its machine; the first `servers` ranks are servers.
 int worker_on_node(const World& world, int servers);
 

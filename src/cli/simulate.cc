@@ -25,6 +25,7 @@
 #include "src/base/text.h"
 #include "src/cli/command.h"
 #include "src/cli/console.h"
+#include "src/cli/gpu_flag.h"
 #include "src/cli/net_summary.h"
 #include "src/cli/options.h"
 #include "src/cli/rank_session.h"
@@ -177,6 +178,7 @@ class Simulate : public Command {
 
   void prepare(Simulation& sim) {
     sim.config = SolverConfig::load(solver_, options_.set);
+    note_cpu_only(sim.config->params(), "simulate");
     const Params comm(sim.config->params().message("comm_param").node(), &comm_fields());
     SimOptions network = SimOptions::from(comm.message("sim"));
     network.threads = true;

@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/files.h"
 #include "src/base/text.h"
+#include "src/cli/gpu_flag.h"
 #include "src/cli/signals.h"
 #include "src/cli/train_parts.h"
 #include "src/sim/calibrate.h"
@@ -69,6 +70,7 @@ void print_sums(Console& console, const VirtualResult& r, int workers) {
 int simulate_cluster(const ClusterCommand& command) {
   VirtualSpec spec;
   spec.config = SolverConfig::load(command.solver, command.set);
+  note_cpu_only(spec.config->params(), "simulate");
   spec.workers = command.workers;
   spec.seed = choose_seed(command, *spec.config);
   spec.lanes = command.lanes > 0

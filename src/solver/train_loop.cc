@@ -45,15 +45,17 @@ FinishRecord Solver::Impl::run(SolverControl& control) {
 void Solver::Impl::iterate(SolverControl& control) {
   const double begin = now();
   if (!compute_gradient(&control)) return;
-  if (due(settings.display, iteration)) {
-    train_seconds += now() - begin;
+  double shown = 0;
+  if (due(settings.display, iteration)) {  // of the whole iterations before this one
+    const double from = now();
     rate = scheduled_rate();
     display();
-    train_seconds -= now() - begin;  // the rest of this iteration counts for the next display
+    shown = now() - from;
   }
   apply_update();
-  train_seconds += now() - begin;
-  step_seconds += now() - begin;
+  const double took = now() - begin - shown;
+  train_seconds += took;
+  step_seconds += took;
   ++since_display;
   observer.on_iteration(iteration, loss);
   const bool asked = bsp == nullptr ? control.snapshot.exchange(false) : snapshot_agreed;

@@ -33,6 +33,7 @@ if(KINET_CUDA_EMULATION)
   endif()
   add_library(kinet_cuda_emulation SHARED ${emulation_sources})
   target_link_libraries(kinet_cuda_emulation PUBLIC kinet_flags)
+  kinet_debug_loops(kinet_cuda_emulation)
   target_include_directories(kinet_cuda_emulation BEFORE PUBLIC ${kinet_emulation_include})
   target_link_options(kinet_cuda_emulation PRIVATE -Wl,--no-undefined -Wl,--as-needed)
   set_target_properties(kinet_cuda_emulation PROPERTIES
@@ -52,6 +53,7 @@ function(kinet_cuda_emulated_sources target)
     file(CONFIGURE OUTPUT ${generated} CONTENT "#include \"${name}\"\n" @ONLY)
     target_sources(${target} PRIVATE ${generated})
   endforeach()
+  kinet_debug_loops(${target})
   # One copy of each template's shared memory for each library, whoever else is loaded.
   target_compile_options(${target} PRIVATE
     -fno-gnu-unique -fvisibility-inlines-hidden -Wno-unknown-pragmas -Wno-sign-compare)

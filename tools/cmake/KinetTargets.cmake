@@ -49,9 +49,19 @@ function(kinet_program name)
   target_link_options(${name} PRIVATE -Wl,--as-needed)
 endfunction()
 
+# Loops that tests under a sanitizer spend their time in.
+function(kinet_debug_loops)
+  foreach(target ${ARGN})
+    if(TARGET ${target})
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+    endif()
+  endforeach()
+endfunction()
+
 # Loops over floats: vectorise, and promise that nobody reads errno or floating-point traps. The
 # values of NaN and Inf keep their meaning, and so does the order of operations.
 function(kinet_numeric_flags)
+  kinet_debug_loops(${ARGN})
   foreach(target ${ARGN})
     if(TARGET ${target})
       target_compile_options(${target} PRIVATE
