@@ -6,21 +6,16 @@
 // The positions that count are counted beside the sum, so that D need not come from the host.
 // Parent: layers/sigmoid_cross_entropy_loss.h
 #include "cuda/channels.h"
+#include "cuda/ignored_label.h"
 #include "cuda/layer.h"
 #include "layers/sigmoid_cross_entropy_loss.h"
 
 namespace kinet {
 namespace {
 
-struct Ignored {
-  bool any;
-  float label;
-  __device__ bool operator()(float t) const { return any && t == label; }
-};
-
 // (loss, 1), or (0, 0) where t is ignored
 struct LogisticTerm {
-  Ignored ignored;
+  IgnoredLabel ignored;
   __device__ void begin(int64_t) {}
   __device__ float2 operator()(float x, float t) const {
     if (ignored(t)) return make_float2(0, 0);
@@ -40,7 +35,7 @@ struct MeanLogistic {
 };
 
 struct LogisticBackward {
-  Ignored ignored;
+  IgnoredLabel ignored;
   const float *weight, *divisor;
   __device__ float operator()(float x, float t) const {
     return ignored(t) ? 0 : *weight / *divisor * (1 / (1 + expf(-x)) - t);
@@ -60,7 +55,7 @@ class CudaSigmoidCrossEntropyLoss : public SigmoidCrossEntropyLoss {
   void forward(const Context& context, Tensors bottoms, Tensors tops) override {
     const bool counted = options_.normalization == Normalization::kValid;
     const double divisor = counted ? 0 : options_.divisor(samples_, values_.inner, 0);
-    sum_channels(gpu_of(context).stream, values_, LogisticTerm{ignored_label()},
+    sum_channels(gpu_of(context).stream, values_, LogisticTerm{IgnoredLabel(options_.ignore_label)},
                  bottoms[0]->device_data(), bottoms[1]->device_data(), parts_.device_data(),
                  MeanLogistic{static_cast<float>(divisor), tops[0]->device_data(),
                               divisor_used_.device_data()});
@@ -69,17 +64,13 @@ class CudaSigmoidCrossEntropyLoss : public SigmoidCrossEntropyLoss {
   void backward(const Context& context, Tensors tops, Tensors bottoms,
                 const BackwardMask& mask) override {
     if (!mask.bottom[0]) return;
-    const LogisticBackward f{ignored_label(), tops[0]->device_diff(), divisor_used_.device_data()};
+    const LogisticBackward f{IgnoredLabel(options_.ignore_label), tops[0]->device_diff(),
+                             divisor_used_.device_data()};
     map_values(gpu_of(context).stream, values_.inner, f, bottoms[0]->device_data(),
                bottoms[1]->device_data(), bottoms[0]->device_diff());
   }
 
  private:
-  Ignored ignored_label() const {
-    return {options_.ignore_label.has_value(),
-            static_cast<float>(options_.ignore_label.value_or(0))};
-  }
-
   Broadcast values_;
   Workspace divisor_used_;  // saved: D
   Workspace parts_;         // temporary

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "cuda/channels.h"
+#include "cuda/ignored_label.h"
 #include "cuda/layer.h"
 #include "cuda/softmax.h"
 #include "layers/softmax_with_loss.h"
@@ -16,16 +17,9 @@
 namespace kinet {
 namespace {
 
-// Which positions count nothing.
-struct Ignored {
-  bool any;
-  float label;
-  __device__ bool operator()(float l) const { return any && l == label; }
-};
-
 // losses[p] = log s + m - x_label
 struct PositionLoss {
-  Ignored ignored;
+  IgnoredLabel ignored;
   int64_t classes, inner;
   const float *x, *labels;
   float* losses;
@@ -47,7 +41,7 @@ struct MeanLoss {
 template <class Divide>
 __global__ void __launch_bounds__(kThreads)
     softmax_loss_backward_kernel(SoftmaxShape shape, int64_t groups, Divide by_inner,
-                                 Divide by_classes, Ignored ignored, float divisor,
+                                 Divide by_classes, IgnoredLabel ignored, float divisor,
                                  const float* weight, const float* prob, const float* labels,
                                  float* dx) {
   using Index = typename Divide::Index;
@@ -87,9 +81,9 @@ class CudaSoftmaxWithLoss : public SoftmaxWithLoss {
     const float* x = bottoms[0]->device_data();
     float *prob = prob_.device_data(), *parts = terms_.device_data();
     float* losses = parts + SumPlan(positions_).floats(positions_);
-    softmax_forward(
-        stream, shape(), x, prob,
-        PositionLoss{ignored(), classes_, inner_, x, bottoms[1]->device_data(), losses});
+    softmax_forward(stream, shape(), x, prob,
+                    PositionLoss{IgnoredLabel(options_.ignore_label), classes_, inner_, x,
+                                 bottoms[1]->device_data(), losses});
     sum_channels(stream, positions_, ValueOnly{}, losses, losses, parts,
                  MeanLoss{static_cast<float>(divisor_), tops[0]->device_data()});
     if (tops.size() > 1) {
@@ -110,7 +104,8 @@ class CudaSoftmaxWithLoss : public SoftmaxWithLoss {
       const int64_t groups = groups_of_4(n, prob, dx);
       KINET_LAUNCH((softmax_loss_backward_kernel<decltype(by_inner)>),
                    blocks_for(groups > 0 ? groups : n), kThreads, 0, stream, shape(), groups,
-                   by_inner, by_classes, ignored(), divisor, weight, prob, labels, dx);
+                   by_inner, by_classes, IgnoredLabel(options_.ignore_label), divisor, weight, prob,
+                   labels, dx);
     };
     if (n <= kFastDivideLimit) launch(FastDivide(inner_), FastDivide(classes_));
     if (n > kFastDivideLimit) launch(LongDivide(inner_), LongDivide(classes_));
@@ -119,11 +114,6 @@ class CudaSoftmaxWithLoss : public SoftmaxWithLoss {
 
  private:
   SoftmaxShape shape() const { return {outer_, classes_, inner_}; }
-
-  Ignored ignored() const {
-    return {options_.ignore_label.has_value(),
-            static_cast<float>(options_.ignore_label.value_or(0))};
-  }
 
   // Throws for labels that are no class; sets divisor_.
   void check_labels(Tensor& labels) {

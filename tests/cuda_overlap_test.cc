@@ -223,8 +223,7 @@ class OverlapSolverTest : public SolverTest {
  protected:
   void SetUp() override {
     SolverTest::SetUp();
-    const std::string problem = backend_under_test().problem();
-    if (!problem.empty()) GTEST_SKIP() << problem;
+    if (const std::string why = no_device(); !why.empty()) GTEST_SKIP() << why;
     options_.device = backend_under_test().open(0);
   }
   void TearDown() override {

@@ -14,8 +14,7 @@ class DeviceWorkersTest : public BspWorkersTest {
  protected:
   void SetUp() override {
     BspWorkersTest::SetUp();
-    const std::string problem = backend_under_test().problem();
-    if (!problem.empty()) GTEST_SKIP() << problem;
+    if (const std::string why = no_device(); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override {
     use_lazy_streams(false);

@@ -102,7 +102,8 @@ options=(-DCMAKE_BUILD_TYPE=Release -DKINET_BUILD_BENCH=OFF)
 if $emulated; then
   if [ -f "$build/CMakeCache.txt" ]; then options=(); fi  # a build folder of other uses
   targets=(kinet kinet_cuda_emulated cuda_layers_test cuda_optim_test cuda_convolution_test
-           device_net_test device_solver_test)
+           device_net_test device_solver_test cuda_net_test cuda_fusion_test cuda_overlap_test
+           cuda_workers_test)
 else
   options+=(-DKINET_CUDA=ON "-DKINET_CUDA_ARCHITECTURES=$capability-real")
 fi
@@ -112,7 +113,7 @@ if $do_build; then
   generator=()
   if [ ! -f "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   stage configure 60 "cmake into $build" cmake -S . -B "$build" "${generator[@]}" "${options[@]}" &&
-    stage build 270 "${targets[*]}" cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"
+    stage build 400 "${targets[*]}" cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"
 fi
 
 # --- tests. A test that is skipped has tested nothing: it counts as failed.
@@ -137,7 +138,8 @@ if $emulated; then
   export KINET_CUDA_LIBRARY=emulated
   programs=(cuda_optim_test)
   if ! $quick; then
-    programs+=(cuda_layers_test cuda_convolution_test device_net_test device_solver_test)
+    programs+=(cuda_layers_test cuda_convolution_test device_net_test device_solver_test
+               cuda_net_test cuda_fusion_test cuda_overlap_test cuda_workers_test)
   fi
 else
   mapfile -t programs < <(cd "$build/tests" 2>/dev/null && ls -- *_gpu_test)
