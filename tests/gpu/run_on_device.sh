@@ -113,7 +113,7 @@ if $do_build; then
   generator=()
   if [ ! -f "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   stage configure 60 "cmake into $build" cmake -S . -B "$build" "${generator[@]}" "${options[@]}" &&
-    stage build 400 "${targets[*]}" cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"
+    stage build 270 "${targets[*]}" cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"
 fi
 
 # --- tests. A test that is skipped has tested nothing: it counts as failed.
