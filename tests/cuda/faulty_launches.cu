@@ -151,7 +151,7 @@ void loss_gradient_of_a_short_probability(bool wrong) {
   const int64_t n = 5 * 8;
   const Floats weight = ones(1), prob = ones(n - (wrong ? 1 : 0)), labels = ones(5), dx(n);
   KINET_LAUNCH((softmax_loss_backward_kernel<FastDivide>), 1, kThreads, 0, nullptr,
-               SoftmaxShape{5, 8, 1}, n / 4, FastDivide(1), FastDivide(8), Ignored{false, 0}, 1.0f,
+               SoftmaxShape{5, 8, 1}, n / 4, FastDivide(1), FastDivide(8), IgnoredLabel(), 1.0f,
                weight, prob, labels, dx);
 }
 
