@@ -246,6 +246,11 @@ RemoteRegion Communicator::key_for(Region& region, Rank peer) {
   return registration->remote();
 }
 
+uint64_t Communicator::overslept() const {
+  const Guard guard(impl_->lock);
+  return impl_->overslept;
+}
+
 const std::byte* Communicator::peer_memory(Rank peer, const RemoteRegion& region) {
   const Guard guard(impl_->lock);
   Peer& p = impl_->peers[peer];

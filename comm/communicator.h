@@ -126,8 +126,10 @@ class Communicator {
   std::string name(Rank peer) const;                // "rank 2 (host a, process 77)"
   std::string route(Rank peer) const;               // name of the transport
   std::string describe_routes(bool verbose) const;  // for people, several lines
-  std::string describe_states() const;              // a line a rank: alive, last heard, phase
-  TransportCounters counters() const;               // all transports together
+  // For tests: sleeps of waiting threads that ran to their end although there was news.
+  uint64_t overslept() const;
+  std::string describe_states() const;  // a line a rank: alive, last heard, phase
+  TransportCounters counters() const;   // all transports together
   Capabilities capabilities(Rank peer) const;
 
   // Memory of `bytes` zeros that peers may write once they have its key.

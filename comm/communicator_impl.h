@@ -97,7 +97,7 @@ struct Communicator::Impl : EventSink, MembershipSink {
   void hold(HeldEvent event);
   void deliver_held(uint8_t kind);
   void rearm_for_sleeper();
-  void sleep(double seconds);  // lock must not be held
+  bool sleep(double seconds);  // lock must not be held
   double sleep_limit(double deadline);
   double next_spin();
   void run_thread();
@@ -151,6 +151,7 @@ struct Communicator::Impl : EventSink, MembershipSink {
   int polling = 0;             // depth: handlers may not poll
   int vain_spins = 0;          // in a row, that ended in a sleep
   unsigned spins = 0;
+  uint64_t overslept = 0;
   bool retry = false;  // something was busy: sleep only shortly, once
   double next_timer = 0, next_beat = 0, last_progress = 0;
   Heartbeat own_beat;

@@ -192,8 +192,9 @@ bool Communicator::Impl::wait(const std::function<bool()>& done, double deadline
       if (is_done) break;
       const double limit = sleep_limit(deadline);
       guard.unlock();
-      sleep(limit);
+      const bool heard = sleep(limit);
       guard.lock();
+      if (!heard && limit >= kLongestSleep && (over() || progress() > 0)) ++overslept;
       quiet_since = steady_now();
       spin_time = look_for();
       slept = true;
@@ -228,12 +229,14 @@ double Communicator::Impl::sleep_limit(double deadline) {
   return limit;
 }
 
-void Communicator::Impl::sleep(double seconds) {
+// false: nothing happened.
+bool Communicator::Impl::sleep(double seconds) {
   std::array<epoll_event, 8> events{};
-  epoll_wait(epoll_fd, events.data(), static_cast<int>(events.size()),
-             std::max(1, static_cast<int>(std::lround(seconds * 1000))));
+  const int count = epoll_wait(epoll_fd, events.data(), static_cast<int>(events.size()),
+                               std::max(1, static_cast<int>(std::lround(seconds * 1000))));
   eventfd_t ignored = 0;
   if (!stop) eventfd_read(wake_fd, &ignored);
+  return count != 0;
 }
 
 void Communicator::Impl::build_wait_set() {
@@ -283,6 +286,9 @@ void Communicator::Impl::run_thread() {
     double limit = 0;
     {
       const Lock guard(lock);
+      // One that came while this thread waited for the lock may be asleep by now, and would not
+      // hear of news that are taken here.
+      if (waiters > 0) continue;
       try {
         if (progress() > 0) continue;
         for (const auto& [name, transport] : transports) transport->arm();

@@ -266,12 +266,15 @@ void Solver::Impl::after_round(double before) {
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
   const int64_t from = whole(before), to = whole(round.iteration);
-  // The loss is that of the weights before the update, so that is the iteration to show.
-  if (settings.display > 0 && from % settings.display == 0 && from != side->displayed) {
-    iteration = from;
+  // The loss is that of the weights before the update, so that is the iteration to show. A round of
+  // late gradients may make more than one iteration: the multiple that was passed counts.
+  const int64_t shown = settings.display > 0 ? from - from % settings.display : -1;
+  const int64_t last = side->displayed < 0 ? side->first_iteration - 1 : side->displayed;
+  if (shown > last) {
+    iteration = shown;
     train_seconds = now() - (side->displayed < 0 ? started : side->last_display);
     display();
-    side->displayed = from;
+    side->displayed = shown;
     side->last_display = now();
   }
   tell_round(round);
