@@ -266,11 +266,9 @@ void Solver::Impl::after_round(double before) {
   recent.push_back(loss);
   while (static_cast<int64_t>(recent.size()) > settings.average_loss) recent.pop_front();
   const int64_t from = whole(before), to = whole(round.iteration);
-  // The loss is that of the weights before the update, so that is the iteration to show. A round of
-  // late gradients may make more than one iteration: the multiple that was passed counts.
+  // Of the weights before the update. A round may make more than one iteration.
   const int64_t shown = settings.display > 0 ? from - from % settings.display : -1;
-  const int64_t last = side->displayed < 0 ? side->first_iteration - 1 : side->displayed;
-  if (shown > last) {
+  if (shown > (side->displayed < 0 ? side->first_iteration - 1 : side->displayed)) {
     iteration = shown;
     train_seconds = now() - (side->displayed < 0 ? started : side->last_display);
     display();
