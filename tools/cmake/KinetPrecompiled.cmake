@@ -26,9 +26,9 @@ function(kinet_precompile target)
   endif()
 endfunction()
 
-# What a test spends its time in is compiled elsewhere.
+# What most tests spend their time in is compiled elsewhere.
 function(kinet_test_optimization target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  target_compile_options(${target} PRIVATE -O1)
 endfunction()
 
 function(kinet_precompile_test target)
