@@ -5,8 +5,8 @@
 //
 // Clocks (mean 1): GAMMA deviates by 0.1; MACHINES draws 16 machines that differ by 0.6, anew for
 // each cluster; EXPONENTIAL. Reference of the clocks: Ali et al., HCW 2000; of k-sync: Dutta et
-// al., AISTATS 2018; of the ratio: Hakimi et al., arXiv 1907.11612 (DANA). ctest: labels=unit
-// timeout=300
+// al., AISTATS 2018; of the ratio: Hakimi et al., arXiv 1907.11612 (DANA).
+// ctest: labels=unit timeout=300
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
